@@ -1,0 +1,188 @@
+"""Command line of `catalog`: reads catalogs, never writes to one."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog.errors import CatalogError
+
+if TYPE_CHECKING:
+    import duckdb
+
+EXAMPLES = """\
+examples:
+  catalog pairs                                   what the shipped catalog compares
+  catalog compare large-base large-domain         what was forgotten, what gained, beyond luck
+  catalog query "FROM category_metrics LIMIT 5"   any SQL; CSV in a pipe
+  catalog compare A B --from runs/                your own runs (collect run ... --out runs/)
+"""
+
+
+def opened(args: argparse.Namespace, check: bool = True) -> "duckdb.DuckDBPyConnection":
+    """The catalogs the command is about."""
+    from catalog.open import connect
+
+    return connect(*(args.sources or []), check=check)
+
+
+def tables(args: argparse.Namespace) -> int:
+    """List tables, views and macros with their meaning, or the columns of one."""
+    from catalog.output import write
+
+    con = opened(args)
+    if args.name:
+        found = con.sql("SELECT column_name, data_type, meaning FROM columns_explained WHERE table_name = $1", params=[args.name])
+        if not found.fetchall():
+            raise CatalogError(f"no table or view {args.name}: catalog tables lists them")
+        write(found, args.format)
+        return 0
+    query = """
+        SELECT 'table' AS kind, table_name AS name, comment AS meaning FROM duckdb_tables() WHERE NOT internal
+        UNION ALL SELECT 'view', view_name, comment FROM duckdb_views() WHERE NOT internal
+        UNION ALL SELECT CASE function_type WHEN 'table_macro' THEN 'table macro' ELSE 'macro' END,
+                         function_name || '(' || array_to_string(parameters, ', ') || ')', comment
+                  FROM duckdb_functions() WHERE NOT internal ORDER BY kind = 'macro', kind = 'table macro', kind, name"""
+    write(con.sql(query), args.format)
+    return 0
+
+
+def query(args: argparse.Namespace) -> int:
+    """Run one SQL statement: a table on a terminal, CSV in a pipe."""
+    import duckdb
+
+    from catalog.output import write
+
+    if args.format == "parquet" and not args.out:
+        raise CatalogError("parquet is no text: name a file with --out FILE.parquet")
+    con = opened(args)
+    try:
+        relation = con.sql(args.sql)
+        if relation is None:
+            raise CatalogError("the statement gives no rows: catalog reads, it changes nothing. Start with SELECT or FROM")
+        write(relation, args.format, args.out)
+    except duckdb.Error as error:
+        raise CatalogError(f"SQL: {error}\nTables and views: catalog tables") from error
+    return 0
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Compare two models: forgotten and gained by category, raw and beyond luck, with intervals."""
+    from catalog.compare import print_compare, print_forgotten, warnings_of
+    from catalog.names import map_for, model_named
+    from catalog.output import write
+
+    con = opened(args)
+    before, after = model_named(con, args.before), model_named(con, args.after)
+    if before == after:
+        raise CatalogError("before and after are the same model: see the view noise_floor for a model against itself")
+    for warning in warnings_of(con, before, after):
+        print(f"warning: {warning}", file=sys.stderr)
+    chosen = map_for(con, before, after, args.map)
+    if args.format or not sys.stdout.isatty() and not args.text:
+        rows = con.sql("SELECT * FROM forgetting($1, $2) WHERE map = $3 ORDER BY setting, category", params=[before, after, chosen])
+        write(rows, args.format)
+    else:
+        print_compare(con, before, after, chosen)
+    if args.items:
+        print_forgotten(con, before, after, args.items, args.limit)
+    return 0
+
+
+def pairs(args: argparse.Namespace) -> int:
+    """List declared pairs and what of them can be compared."""
+    from catalog.output import write
+
+    con = opened(args)
+    write(con.sql("""
+        SELECT pair_id, before_id, after_id, any_value(d.regime) AS regime, setting, count(DISTINCT task_id) AS n_tasks,
+               count(DISTINCT replicate) AS n_replicates
+        FROM run_pairs JOIN pairs AS d USING (pair_id, before_id, after_id) WHERE run_pairs.kind = 'pair' GROUP BY ALL ORDER BY ALL"""), args.format)  # fmt: skip
+    if not con.sql("FROM pairs LIMIT 1").fetchall():
+        models = con.sql("SELECT model_id FROM models ORDER BY ALL LIMIT 10").fetchall()
+        print("no pair is declared; any two of these can be compared (catalog compare BEFORE AFTER):\n  " + "\n  ".join(m for (m,) in models), file=sys.stderr)
+    return 0
+
+
+def check(args: argparse.Namespace) -> int:
+    """List everything wrong with a catalog; exit status 1 if there is anything."""
+    from catalog.output import write
+
+    con = opened(args, check=False)
+    faults = con.sql("FROM integrity")
+    n = len(faults.fetchall())
+    if n:
+        write(faults, args.format)
+        print(f"{n} faults", file=sys.stderr)
+        return 1
+    counts = con.sql("SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM outcomes)").fetchall()[0]
+    print(f"sound: {counts[0]} runs, {counts[1]} outcomes", file=sys.stderr)
+    return 0
+
+
+def report(args: argparse.Namespace) -> int:
+    """Write one plain HTML page with a chart that compares two models; opens offline."""
+    from catalog.names import map_for, model_named
+
+    try:
+        from catalog.report import write_report
+    except ModuleNotFoundError as error:
+        raise CatalogError(f"catalog report needs {error.name}, which is not installed: pip install 'forgetting-catalog[report]'") from error
+    con = opened(args)
+    before, after = model_named(con, args.before), model_named(con, args.after)
+    write_report(con, before, after, map_for(con, before, after, args.map), args.out)
+    print(f"wrote {args.out}", file=sys.stderr)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    top = argparse.ArgumentParser(prog="catalog", description="Which items a model forgot in post-training, which it gained, and how much of it is luck.",
+                                  epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(call: object, *formats: str) -> argparse.ArgumentParser:
+        name, text = call.__name__, call.__doc__  # type: ignore[attr-defined]
+        p = commands.add_parser(name, help=text, description=text)
+        p.set_defaults(call=call)
+        p.add_argument("--from", dest="sources", action="append", metavar="FOLDER", help="catalog folder; several times: together; default: the shipped one")
+        if formats:
+            p.add_argument("--format", choices=formats, help="default: a table on a terminal, csv in a pipe")
+        return p
+
+    command(tables, "table", "csv", "json").add_argument("name", nargs="?", help="show the columns of this one")
+    p = command(query, "table", "csv", "json", "parquet")
+    p.add_argument("sql", help="one statement, for example \"FROM pair_metrics\"")
+    p.add_argument("--out", type=Path, help="write to this file")
+    p = command(compare, "csv", "json")
+    p.add_argument("--items", nargs="+", type=Path, help="your item files: print the text of forgotten items")
+    p.add_argument("--limit", type=int, default=20, help="forgotten items to print; default 20")
+    p.add_argument("--text", action="store_true", help="the blocks of a terminal in a pipe, too")
+    command(pairs, "table", "csv", "json")
+    command(check, "table", "csv", "json")
+    command(report).add_argument("--out", type=Path, default=Path("report.html"), help="default: report.html")
+    for name in ("compare", "report"):
+        p = commands.choices[name]
+        p.add_argument("before", metavar="BEFORE", help="model_id, or the part of it that is enough")
+        p.add_argument("after", metavar="AFTER")
+        p.add_argument("--map", help="map of categories; default: paper where it fits, else the items' own")
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status: 0; 1 if the user can mend it; 2 wrong usage; 130 interrupted."""
+    args = parser().parse_args(argv)
+    try:
+        return int(args.call(args))
+    except CatalogError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `catalog query ... | head`
+        sys.stderr.close()
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""`catalog compare`: one block a setting, one row a category; what was not paired is said first."""
+
+from pathlib import Path
+
+import duckdb
+from rich.console import Console
+
+from catalog.errors import CatalogError
+from catalog.output import print_table
+
+COLUMNS = {
+    "category": "category", "n": "n_items", "before": "a_pre", "after": "a_post", "F": "f", "BT": "bt", "F_true": "f_true",
+    "forgotten beyond luck": "f_knowledge", "95% interval": ("f_knowledge_lo", "f_knowledge_hi"), "gained beyond luck": "bt_knowledge",
+    "95% interval ": ("bt_knowledge_lo", "bt_knowledge_hi"), "McNemar p": "mcnemar_p_pooled", "method": "knowledge_method",
+}  # fmt: skip
+NOTES = """\
+Shares in percent of items; a category is the mean of its tasks, then of replicates. F: right before, wrong after; BT: the
+reverse. F_true: F less luck as arXiv 2510.17776 counts it, assuming independent errors. 'beyond luck': exchangeable, against
+itself = f_exch_x, 0 in expectation when nothing changed; exchangeable, unchecked = f_exch, which reads partial knowledge as
+forgetting; latent = guesses uniform and independent. McNemar tests net change of pooled counts (replicate 0), not forgetting.
+* fewer than 30 items or 5 flips in a task: shown, not to be ranked."""
+
+
+def warnings_of(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list[str]:
+    """What a reader must know before the numbers: tasks with little overlap, items measured on one side only.
+
+    Raises:
+        CatalogError: Nothing of the two models can be paired; the reason is given.
+    """
+    pairs = con.execute("""SELECT setting, task_id, any_value(n_common), any_value(n_before), any_value(n_after) FROM run_pairs_of($1, $2)
+                           WHERE kind = 'pair' GROUP BY ALL ORDER BY ALL""", [before, after]).fetchall()  # fmt: skip
+    if not pairs:
+        raise CatalogError(f"{before} and {after} cannot be paired: {reason_unpaired(con, before, after)}")
+    return [
+        f"{setting}, {task}: only {common} items are common to the {n_before} before and the {n_after} after"
+        for setting, task, common, n_before, n_after in pairs if common < 0.9 * max(n_before, n_after)
+    ]  # fmt: skip
+
+
+def reason_unpaired(con: duckdb.DuckDBPyConnection, before: str, after: str) -> str:
+    """Why no run of one model has a partner among the other's."""
+    asked = {model: {(s, t) for s, t in con.execute("SELECT DISTINCT setting, task_id FROM run_facts WHERE model_id = $1", [model]).fetchall()}
+             for model in (before, after)}  # fmt: skip
+    both = asked[before] & asked[after]
+    if both:
+        names = ", ".join(sorted(f"{task} ({setting})" for setting, task in both)[:5])
+        return f"no item, replicate or task open to both is common in {names}: their items differ, or a base model is asked for behaviour"
+    described = [f"{model} has {', '.join(sorted(f'{t} ({s})' for s, t in found)[:5]) or 'no runs'}" for model, found in asked.items()]
+    return "they share no task under one setting. " + "; ".join(described)
+
+
+def percent(value: float | None) -> str:
+    """A share as percent with one digit."""
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def cell(row: dict[str, object], source: str | tuple[str, str]) -> str:
+    """One cell of a block."""
+    if isinstance(source, tuple):
+        low, high = (row[name] for name in source)
+        return "" if low is None else f"{percent(low)} to {percent(high)}"  # type: ignore[arg-type]
+    value = row[source]
+    if source == "mcnemar_p_pooled":
+        return "" if value is None else f"{value:.2g}"
+    if source == "category":
+        return f"{value}{'*' if row['sparse'] else ''}"
+    return percent(value) if isinstance(value, float) else str(value or "")
+
+
+def print_compare(con: duckdb.DuckDBPyConnection, before: str, after: str, chosen_map: str) -> None:
+    """Print a block per setting to the terminal, with the assumptions under the last one."""
+    console = Console(width=None)
+    console.print(f"before  {before}\nafter   {after}\nmap     {chosen_map}", highlight=False)
+    settings = con.execute("SELECT DISTINCT setting FROM run_pairs_of($1, $2) WHERE kind = 'pair' ORDER BY ALL", [before, after]).fetchall()
+    relation = con.sql("SELECT * FROM forgetting($1, $2) WHERE map = $3 ORDER BY setting, category", params=[before, after, chosen_map])
+    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    total = con.execute("SELECT setting, n_categories, f, bt, f_true, f_known, f_known_lo, f_known_hi FROM pair_metrics_of($1, $2) WHERE map = $3",
+                        [before, after, chosen_map]).fetchall()  # fmt: skip
+    for (setting,) in settings:
+        block = [row for row in rows if row["setting"] == setting]
+        replicates = max((int(row["n_replicates"]) for row in block), default=0)
+        title = f"\n{setting} ({replicates} replicate{'s' if replicates > 1 else ''})"
+        print_table(list(COLUMNS), [[cell(row, source) for source in COLUMNS.values()] for row in block], title, console)
+        for _, n, f, bt, f_true, known, low, high in (t for t in total if t[0] == setting):
+            console.print(f"mean of {n} categories: F {percent(f)}, BT {percent(bt)}, F_true {percent(f_true)}, f_known {percent(known)} "
+                          f"({percent(low)} to {percent(high)})", highlight=False)  # fmt: skip
+    console.print("\n" + NOTES, highlight=False, style="dim")
+
+
+def print_forgotten(con: duckdb.DuckDBPyConnection, before: str, after: str, paths: list[Path], limit: int) -> None:
+    """Print the text of forgotten items from the user's own files: the catalog holds identities, not text."""
+    from catalog.items import itemsets, read_items
+
+    items, _ = read_items(paths, skip_bad=True)
+    text = {(s.task_id, key): item for s in itemsets(items) for item, key in zip(s.items, s.keys, strict=True)}
+    rows = con.execute("""
+        SELECT setting, task_id, sample_key, count(*) FILTER (transition = '1->0') AS lost, count(transition) AS n,
+               mode(before_predicted) FILTER (transition = '1->0'), mode(after_predicted) FILTER (transition = '1->0')
+        FROM transitions($1, $2) GROUP BY ALL HAVING lost > 0 ORDER BY lost / n DESC, setting, task_id, sample_key""", [before, after]).fetchall()  # fmt: skip
+    found = [(row, text[row[1], row[2]]) for row in rows if (row[1], row[2]) in text]
+    if not found:
+        raise CatalogError(f"none of the {len(rows)} forgotten items is in {', '.join(map(str, paths))}: give the files the runs were collected on")
+    console = Console()
+    console.print(f"\n{len(found)} of {len(rows)} forgotten items are in the given files; the first {min(limit, len(found))}:", highlight=False)
+    for (setting, task, _, lost, n, _, predicted), item in found[:limit]:
+        console.print(f"\n{task} {item.source_id}, {setting}, forgotten in {lost} of {n}", style="bold", highlight=False)
+        console.print(item.question, markup=False, highlight=False)
+        for at, choice in enumerate(item.choices):
+            mark = "gold" if at in item.gold else "after" if at == predicted else ""
+            console.print(f"  {mark:5} {choice}", markup=False, highlight=False)
+        if not item.choices:
+            console.print(f"  gold  {', '.join(map(str, item.gold))}", markup=False, highlight=False)

@@ -1,0 +1,193 @@
+"""Benchmark items in JSON Lines: read, checked, named and keyed.
+
+One object a line: task, subset, item_id, question, choices, answer_index, answer, and optionally source, licence,
+category. `choices` empty means free-form (the gold is `answer`); `answer_index` a list means several golds.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from catalog.errors import CatalogError
+from catalog.identity import itemset_id_of, qog_key, with_occurrences
+
+SPLIT = re.compile(r"(?:^|_)(?:xl_)?(validation|test|train|dev)?(?:_?sample\d*)?$")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question as published. `gold` holds option indices, or the accepted texts of a free-form item."""
+
+    task_id: str
+    source_id: str
+    question: str
+    choices: tuple[str, ...]
+    gold: tuple[int | str, ...]
+    where: str = ""
+    category: str | None = None
+    source: str | None = None
+    split: str | None = None
+
+    @property
+    def answer(self) -> str:
+        """'free', 'choice' or 'multi', as in samples.answer."""
+        return "free" if not self.choices else "choice" if len(self.gold) == 1 else "multi"
+
+    @property
+    def key(self) -> str:
+        """The item's qog key, without its occurrence."""
+        return qog_key(self.question, self.choices, self.gold)
+
+
+@dataclass(frozen=True)
+class Itemset:
+    """The items of one task in one order, with their sample_keys; `itemset_id` names exactly this list."""
+
+    task_id: str
+    items: tuple[Item, ...]
+    keys: tuple[str, ...] = field(repr=False)
+
+    @property
+    def itemset_id(self) -> str:
+        """Hash of the sample_keys in order."""
+        return itemset_id_of(self.keys)
+
+
+def canonical_task(task: str, subset: str) -> tuple[str, str | None]:
+    """('piqa', 'xl_validation_sample1000') -> ('piqa/main', 'validation'): the split is no part of a task's name."""
+    found = SPLIT.search(subset)
+    split, rest = (found.group(1), subset[: found.start()]) if found else (None, subset)
+    if task == "mctest" and rest in ("mc160", "mc500"):
+        rest = ""
+    return f"{task}/{rest or 'main'}", split
+
+
+def item_files(paths: Iterable[str | Path]) -> list[Path]:
+    """All .jsonl files named or lying under the named folders, sorted.
+
+    Raises:
+        CatalogError: A path does not exist, or a folder holds no .jsonl file.
+    """
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if not path.exists():
+            raise CatalogError(f"no items at {path}: wanted a .jsonl file or a folder of them. Give one with --items PATH")
+        found = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+        if not found:
+            raise CatalogError(f"{path} holds no .jsonl file: wanted one JSON object a line (docs/collecting.md)")
+        files += found
+    return files
+
+
+def read_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every line of a JSON Lines file as ('file:line', object); only LF ends a line (text may hold U+2028).
+
+    Raises:
+        CatalogError: A line is not JSON or not an object, or the file has no line.
+    """
+    n = 0
+    with file.open(encoding="utf-8", newline="\n") as lines:
+        for n, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise CatalogError(f"{file}:{n}: not JSON ({error.msg} at column {error.colno}): {line[:60]!r}") from error
+            if not isinstance(row, dict):
+                raise CatalogError(f"{file}:{n}: wanted one JSON object, found a {type(row).__name__}")
+            yield f"{file}:{n}", row
+    if n == 0:
+        raise CatalogError(f"{file} is empty: wanted one JSON object a line (docs/collecting.md)")
+
+
+def parse_item(where: str, row: dict[str, Any]) -> Item:
+    """One checked item from one line.
+
+    Raises:
+        CatalogError: A field is missing or of the wrong type, k < 2, or the gold is not one of the options; the
+            message starts with file:line and names the item.
+    """
+    task, subset, item_id = (str(row.get(name) or "") for name in ("task", "subset", "item_id"))
+    here = f"{where}: item {item_id or '?'} of {task or '?'}/{subset}"
+    missing = [name for name in ("task", "item_id", "question") if not str(row.get(name) or "").strip()]
+    if missing:
+        raise CatalogError(f"{here}: no {', '.join(missing)}")
+    choices = row.get("choices") or []
+    if not isinstance(choices, list) or not all(isinstance(c, str) for c in choices):
+        raise CatalogError(f"{here}: choices must be a list of texts, found {choices!r:.60}")
+    task_id, split = canonical_task(task, subset)
+    gold = free_gold(here, row) if not choices else choice_gold(here, row, len(choices))
+    return Item(task_id, item_id, str(row["question"]), tuple(choices), gold, where, row.get("category"), row.get("source"), split)
+
+
+def free_gold(here: str, row: dict[str, Any]) -> tuple[str, ...]:
+    """The accepted answer texts of a free-form item."""
+    answers = row.get("answer")
+    texts = tuple(str(a) for a in (answers if isinstance(answers, list) else [answers]) if a not in (None, ""))
+    if not texts:
+        raise CatalogError(f"{here}: no choices and no answer: a free-form item needs its answer")
+    return texts
+
+
+def choice_gold(here: str, row: dict[str, Any], k: int) -> tuple[int, ...]:
+    """The gold option indices of a multiple-choice item of k options."""
+    index = row.get("answer_index")
+    gold = tuple(index) if isinstance(index, list) else (index,)
+    if k < 2:
+        raise CatalogError(f"{here}: {k} option; a choice needs at least 2")
+    if not gold or not all(isinstance(g, int) and not isinstance(g, bool) and 0 <= g < k for g in gold):
+        raise CatalogError(f"{here}: answer_index {index!r} is not one of its {k} options (0 to {k - 1})")
+    return gold
+
+
+def read_items(paths: Iterable[str | Path], skip_bad: bool = False) -> tuple[list[Item], list[str]]:
+    """Every item of the given files and folders, and what was left out.
+
+    Args:
+        paths: .jsonl files or folders.
+        skip_bad: Leave out items that cannot be asked or graded instead of refusing them all.
+
+    Returns:
+        The items in file order, and one line for each item left out.
+
+    Raises:
+        CatalogError: Files are missing, empty or not JSON; or, without skip_bad, items are bad: all are listed.
+    """
+    items, bad, seen = [], [], dict[tuple[str, str], str]()
+    for file in item_files(paths):
+        for where, row in read_lines(file):
+            try:
+                item = parse_item(where, row)
+            except CatalogError as error:
+                bad.append(str(error))
+                continue
+            first = seen.setdefault((item.task_id, item.source_id), where)
+            if first != where:
+                bad.append(f"{where}: item {item.source_id} of {item.task_id} was there before, at {first}")
+            else:
+                items.append(item)
+    if bad and not skip_bad:
+        shown = "\n  ".join(bad[:20]) + (f"\n  and {len(bad) - 20} more" if len(bad) > 20 else "")
+        raise CatalogError(f"{len(bad)} items cannot be used:\n  {shown}\nMend them, or leave them out with --skip-bad")
+    return items, bad
+
+
+def itemsets(items: Iterable[Item], limit: int | None = None) -> list[Itemset]:
+    """Items grouped by task, in file order; with a limit, those whose sample_keys sort first.
+
+    The limit draws by key, not by position: every model gets the same items, a larger limit contains a smaller one,
+    and a file sorted by topic is not cut to its first topic.
+    """
+    by_task: dict[str, list[Item]] = {}
+    for item in items:
+        by_task.setdefault(item.task_id, []).append(item)
+    sets = []
+    for task_id, group in sorted(by_task.items()):
+        keys = with_occurrences(item.key for item in group)
+        kept = sorted(sorted(range(len(group)), key=keys.__getitem__)[:limit])
+        sets.append(Itemset(task_id, tuple(group[i] for i in kept), tuple(keys[i] for i in kept)))
+    return sets

@@ -1,0 +1,155 @@
+"""Open catalogs: one in-memory DuckDB connection over schema.sql, filled from one or more catalog folders.
+
+A catalog folder holds Parquet files by table (`outcomes/`, `samples/`, `runs/` ...). A run's own file carries the
+rows it adds to the small tables in its metadata (its card), so a folder of run files is a whole catalog.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from catalog.errors import CatalogError
+
+SCHEMA_VERSION = "1.0"
+SHIPPED = Path(__file__).parent / "data"
+CARD = "forgetting_catalog_run"  # Parquet metadata key of a run's card
+# table -> its key; the order is the order of loading
+SMALL_TABLES = {
+    "models": "model_id", "tasks": "task_id", "categories": "map, task_id", "itemsets": "itemset_id",
+    "protocols": "protocol_id", "runs": "run_id", "pairs": "pair_id",
+}  # fmt: skip
+LARGE_TABLES = ("samples", "outcomes", "option_scores", "generations", "published_results")
+NEWEST_WINS = ("models", "tasks", "categories", "pairs")  # described, not content-addressed
+
+
+@cache
+def schema_sql() -> str:
+    """Text of schema.sql: beside the packages in a checkout, inside the package in a wheel."""
+    for path in (Path(__file__).parent / "schema.sql", Path(__file__).parent.parent / "schema.sql"):
+        if path.exists():
+            return path.read_text(encoding="utf-8")
+    raise CatalogError("schema.sql is not where the package expects it: reinstall forgetting-catalog")
+
+
+def connect(*sources: str | Path, check: bool = True) -> duckdb.DuckDBPyConnection:
+    """Open catalogs together, in memory; what is on disk is only read.
+
+    Args:
+        sources: Catalog folders (a runs folder, a downloaded dataset); none means the shipped catalog.
+        check: Refuse a catalog whose `integrity` view is not empty; False opens it raw, to look at the faults.
+
+    Returns:
+        A connection with the tables, views and macros of schema.sql: `con.sql("FROM pair_metrics")`.
+
+    Raises:
+        CatalogError: A folder is missing, empty, of another schema version, damaged, or fails integrity.
+    """
+    con = duckdb.connect()
+    con.execute(schema_sql())
+    for row in con.sql("SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL").fetchall():
+        con.execute('COMMENT ON COLUMN "{}"."{}" IS \'{}\''.format(*row[:2], row[2].replace("'", "''")))
+    roots = [existing(source) for source in sources] or [SHIPPED]
+    load(con, roots)
+    if check and (faults := con.sql("FROM integrity LIMIT 6").fetchall()):
+        shown = "\n  ".join(f"{problem}: {detail}" for problem, detail in faults[:5])
+        more = "\n  ..." if len(faults) > 5 else ""
+        raise CatalogError(f"{' and '.join(map(str, roots))} fails integrity:\n  {shown}{more}\nList all: catalog check --from {roots[0]}")
+    return con
+
+
+def existing(source: str | Path) -> Path:
+    """The catalog folder of that name."""
+    root = Path(source).expanduser()
+    if not root.is_dir():
+        raise CatalogError(f"no catalog at {source}: wanted a folder with outcomes/*.parquet, as `collect run --out` writes")
+    if not any(root.glob("outcomes/**/*.parquet")):
+        raise CatalogError(f"{root} holds no outcomes/*.parquet: fill it with `collect run --out {root}`")
+    return root
+
+
+def load(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
+    """Fill every table from the folders' Parquet files and from the cards of their runs."""
+    files = {t: [str(f) for root in roots for f in sorted(root.glob(f"{t}/**/*.parquet"))] for t in (*SMALL_TABLES, *LARGE_TABLES)}
+    maps = [str(f) for f in sorted(SHIPPED.glob("categories/*.parquet"))]  # the paper's map is there for every catalog
+    files["categories"] = list(dict.fromkeys(maps + files["categories"]))
+    cards = [card for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))]
+    load_small(con, files, cards)
+    for table in LARGE_TABLES:
+        if files[table]:
+            # an item list lies once per folder, a run may lie in several: equal rows are one row
+            distinct = "DISTINCT" if len(roots) > 1 or table == "samples" else ""
+            con.execute(f"INSERT INTO {table} BY NAME SELECT {distinct} {columns_of(table)} FROM read_parquet($1, union_by_name = true)", [files[table]])
+
+
+def card_of_checked(table: str, path: str) -> str | None:
+    """Validate one file before anything is read from it; return the run card it carries.
+
+    Raises:
+        CatalogError: The file is no Parquet, of another major version, or has other columns or types than `table`.
+    """
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise CatalogError(f"{path} cannot be read as Parquet ({first_line(error)}): remove or replace it") from error
+    metadata = schema.metadata or {}
+    refuse_version(path, metadata.get(b"schema_version", b"").decode())
+    found = {field.name: field.type for field in schema}
+    wrong = [f"{f.name} is {found[f.name]}, wanted {f.type}" if f.name in found else f"no column {f.name}"
+             for f in arrow_schema(table) if found.get(f.name) != f.type]  # fmt: skip
+    if wrong:
+        raise CatalogError(f"{path} is not a file of {table}: {'; '.join(wrong)}")
+    card = metadata.get(CARD.encode())
+    return card.decode() if card else None
+
+
+def refuse_version(path: str | Path, version: str) -> None:
+    """Newer minor versions open, other major ones do not."""
+    if not version:
+        raise CatalogError(f"{path} has no schema_version in its metadata: it was not written by `collect`")
+    if version.split(".")[0] != SCHEMA_VERSION.split(".")[0]:
+        raise CatalogError(
+            f"{path} has schema_version {version}, this package reads {SCHEMA_VERSION.split('.')[0]}.x. "
+            "For a newer one: pip install --upgrade forgetting-catalog; an older one: collect it again into another folder"
+        )
+
+
+@cache
+def arrow_schema(table: str) -> pa.Schema:
+    """Columns of a table as its Parquet files hold them: schema.sql's, an enum as text."""
+    con = duckdb.connect()
+    con.execute(schema_sql())
+    columns = con.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = $1", [table]).fetchall()
+    casts = ", ".join(f'CAST("{name}" AS VARCHAR) AS "{name}"' if kind.startswith("ENUM") else f'"{name}"' for name, kind in columns)
+    return con.sql(f"SELECT {casts} FROM {table}").to_arrow_table().schema.remove_metadata()
+
+
+def columns_of(table: str) -> str:
+    """The table's columns for a SELECT; what a newer minor version added to its files is left aside."""
+    return ", ".join(f'"{name}"' for name in arrow_schema(table).names)
+
+
+def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], cards: list[str]) -> None:
+    """One row per key from files and cards; of descriptive rows the newest, of content-addressed ones each distinct one."""
+    con.execute("CREATE TEMP TABLE cards AS SELECT CAST(unnest($1) AS JSON) AS card", [cards])
+    for table, key in SMALL_TABLES.items():
+        columns = columns_of(table)
+        struct = con.execute("SELECT json_group_object(column_name, data_type) FROM duckdb_columns() WHERE table_name = $1", [table]).fetchall()[0][0]
+        rows = f"""
+            SELECT {columns}, collected FROM (
+                SELECT unnest(from_json(unnest(CAST(card->'{table}' AS JSON[])), '{struct}')), card->'runs'->0->>'collected_at' AS collected
+                FROM cards WHERE card->'{table}' IS NOT NULL)"""
+        if files[table]:
+            rows += f" UNION ALL SELECT {columns}, '' FROM read_parquet($1, union_by_name = true)"
+        keep, order = (key, "DESC") if table in NEWEST_WINS else (key, "ASC") if table == "runs" else (columns, "ASC")
+        con.execute(f"INSERT INTO {table} BY NAME SELECT DISTINCT ON ({keep}) {columns} FROM ({rows}) ORDER BY {keep}, collected {order}",
+                    [files[table]] if files[table] else [])  # fmt: skip
+    con.execute("DROP TABLE cards")
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's error, for one-line messages."""
+    return str(error).strip().splitlines()[0]

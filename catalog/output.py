@@ -1,0 +1,53 @@
+"""Show a result: a table on a terminal, CSV in a pipe, or the format asked for."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from rich.console import Console
+from rich.table import Table
+
+
+def shown(value: Any) -> str:
+    """A cell of a table: numbers short, lists joined, nothing for NULL."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, console: Console | None = None) -> None:
+    """A plain table; numbers to the right. Wide tables keep their columns and wrap cells."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for at, name in enumerate(columns):
+        numeric = any(isinstance(row[at], int | float) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(shown, row))
+    (console or Console()).print(table)
+
+
+def write(relation: duckdb.DuckDBPyRelation, kind: str | None, out: Path | None = None) -> None:
+    """Print a relation, or write it to a file (a must for parquet)."""
+    columns = relation.columns
+    kind = kind or ("table" if sys.stdout.isatty() and out is None else "csv")
+    if kind == "parquet":
+        relation.write_parquet(str(out))
+        return
+    rows = relation.fetchall()
+    target = out.open("w", encoding="utf-8", newline="") if out else sys.stdout
+    try:
+        if kind == "table":
+            print_table(columns, rows, console=Console(file=target) if out else None)
+        elif kind == "csv":
+            csv.writer(target).writerows([columns, *rows])
+        else:
+            target.write(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False, indent=1) + "\n")
+    finally:
+        if out:
+            target.close()

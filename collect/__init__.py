@@ -1,0 +1,1 @@
+"""Collect outcomes: run models on benchmark items and write one Parquet file a run."""

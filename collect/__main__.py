@@ -1,0 +1,110 @@
+"""Command line of `collect`: writes catalogs."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from catalog.errors import CatalogError
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run models on benchmark items and write what they got right, one Parquet file a run."""
+    from rich.console import Console
+
+    try:
+        from collect.device import place
+        from collect.engines.transformers import TransformersEngine
+        from collect.run import collect
+    except ModuleNotFoundError as error:
+        raise CatalogError(f"collect run needs {error.name}, which is not installed: pip install 'forgetting-catalog[collect]'") from error
+    plan = plan_of(args)
+    where = place(args.device, args.dtype)
+    done, there = collect(plan, args.out, lambda located: TransformersEngine(located, where, args.trust_remote_code), Console(stderr=True))
+    if done:
+        print(f"{done} runs collected into {args.out}, {there} were there already. Next: catalog pairs --from {args.out}", file=sys.stderr)
+    else:
+        print(f"nothing to do: all {there} runs are in {args.out}", file=sys.stderr)
+    return 0
+
+
+def plan_of(args: argparse.Namespace) -> "Plan":  # noqa: F821
+    """The plan from a TOML file, or from the options."""
+    from collect.config import SHIPPED_ITEMS, Plan, model_from_argument, read_plan
+    from collect.protocols import Ask
+
+    if args.plan:
+        if args.models:
+            raise CatalogError("give either a plan or --models, not both")
+        plan = read_plan(args.plan)
+    elif args.models:
+        given = {name: getattr(args, name) for name in ("temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template")}
+        told = {name: value for name, value in given.items() if value is not None}
+        if args.stop:
+            told["stop"] = tuple(s.replace("\\n", "\n") for s in args.stop)
+        asks = [Ask(style=style, replicates=args.replicates, **told) for style in args.protocol]
+        plan = Plan([model_from_argument(m) for m in args.models], asks, [SHIPPED_ITEMS])
+    else:
+        raise CatalogError("nothing to run: give a plan (collect run plan.toml) or --models FOLDER [--items FILE.jsonl]")
+    if args.items:
+        plan.items = args.items
+    plan.tasks = args.tasks or plan.tasks
+    plan.limit = args.limit or plan.limit
+    plan.skip_bad = args.skip_bad or plan.skip_bad
+    return plan
+
+
+def compact(args: argparse.Namespace) -> int:
+    """Copy a runs folder into a catalog of few files: small tables as one file each, outcomes by model."""
+    from collect.compact import compact as write
+
+    write(args.source, args.out)
+    print(f"{args.source} compacted into {args.out}", file=sys.stderr)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    p = commands.add_parser("run", help=run.__doc__, description=run.__doc__)
+    p.set_defaults(call=run)
+    p.add_argument("plan", nargs="?", type=Path, help="TOML file with models, pairs, protocols (docs/collecting.md)")
+    p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
+    p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
+    p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
+    p.add_argument("--protocol", nargs="+", default=["option-text"], choices=["option-text", "option-letter", "cot"], help="default: option-text")
+    p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
+    p.add_argument("--limit", type=int, help="items per task, the same for every model")
+    p.add_argument("--replicates", type=int, default=1, help="of sampled protocols")
+    p.add_argument("--skip-bad", action="store_true", help="leave out items that cannot be asked, instead of stopping")
+    for name, kind in (("temperature", float), ("top-p", float), ("max-new-tokens", int), ("shots", int)):
+        p.add_argument(f"--{name}", type=kind)
+    p.add_argument("--stop", nargs="+", help="strings that end an answer (few-shot generation)")
+    p.add_argument("--answer-with", choices=["letters", "texts"], help="how options are listed and answered in cot")
+    p.add_argument("--option-order", choices=["published", "shuffled"], help="shuffled: by item and replicate")
+    p.add_argument("--template", choices=["auto", "none", "model"], help="chat template; auto: generation uses the model's if it has one")
+    p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
+    p.add_argument("--dtype", help="float32, bfloat16, float16")
+    p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")
+    p = commands.add_parser("compact", help=compact.__doc__, description=compact.__doc__)
+    p.set_defaults(call=compact)
+    p.add_argument("source", type=Path, help="runs folder")
+    p.add_argument("--out", type=Path, required=True, help="new catalog folder")
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status: 0; 1 if the user can mend it; 2 wrong usage; 130 interrupted."""
+    args = parser().parse_args(argv)
+    try:
+        return int(args.call(args))
+    except CatalogError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted: whole runs are kept, nothing is half-written. The same command goes on from here", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Turn a runs folder of many small files into a catalog of few: outcomes of one model in one file."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from catalog.errors import CatalogError
+from catalog.open import SCHEMA_VERSION, SMALL_TABLES, arrow_schema, columns_of, connect
+from collect.store import folder_of
+
+BY_MODEL = ("outcomes", "option_scores")  # texts stay where they were generated
+
+
+def compact(source: Path, out: Path) -> None:
+    """Write what `source` holds as few sorted files, without generated texts.
+
+    Raises:
+        CatalogError: `out` exists and is not empty, or `source` is no sound catalog.
+    """
+    if out.exists() and any(p for p in out.rglob("*.parquet") if p.parent.name != "categories"):
+        raise CatalogError(f"{out} is not empty: compact into a new folder")
+    con = connect(source)
+    for table, key in {**SMALL_TABLES, "samples": "itemset_id, item"}.items():
+        where = "WHERE map <> 'paper'" if table == "categories" else ""  # the package brings the paper's map
+        rows = con.sql(f"SELECT {columns_of(table)} FROM {table} {where} ORDER BY {key}").to_arrow_table()
+        if rows.num_rows:
+            write(out / table / f"{table}.parquet", table, rows)
+    for (model_id,) in con.sql("SELECT DISTINCT model_id FROM runs ORDER BY ALL").fetchall():
+        for table in BY_MODEL:
+            query = f"SELECT {columns_of(table)} FROM {table} SEMI JOIN (SELECT run_id FROM runs WHERE model_id = $1) USING (run_id) ORDER BY run_id, item"
+            rows = con.execute(query, [model_id]).to_arrow_table()
+            if rows.num_rows:
+                write(out / table / folder_of(model_id) / "part-0.parquet", table, rows)
+
+
+def write(path: Path, table: str, rows: object) -> None:
+    """One Parquet file in the catalog's types and compression."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = rows.cast(arrow_schema(table)).replace_schema_metadata({"schema_version": SCHEMA_VERSION})  # type: ignore[attr-defined]
+    pq.write_table(data, path, compression="zstd", version="2.6", row_group_size=122_880, store_schema=False)

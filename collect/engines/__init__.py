@@ -1,0 +1,73 @@
+"""Engines: what runs a model. One small interface; `transformers` is the default."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol as Interface
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """One question whose options are scored. chat: `prompt` goes through the model's own template."""
+
+    prompt: str
+    continuations: tuple[str, ...]
+    chat: bool = False
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Summed log-probability of every continuation, in nats; or why there is none. n_tokens: tokens forwarded."""
+
+    logprobs: tuple[float, ...] | None
+    n_tokens: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """One prompt to continue. chat: `prompt` is the user's message."""
+
+    prompt: str
+    chat: bool = False
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How text is generated. temperature None is greedy; stop strings end an answer and are cut off."""
+
+    temperature: float | None
+    top_p: float | None
+    max_new_tokens: int
+    stop: tuple[str, ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Generated text up to its end. finished: False when the token limit cut it off. error: why there is none."""
+
+    text: str
+    n_tokens: int
+    finished: bool
+    error: str | None = None
+
+
+class Engine(Interface):
+    """What collect/run.py needs of an engine."""
+
+    name: str
+    dtype: str
+    hardware: str
+    has_template: bool
+    chat_template_sha256: str | None
+
+    def n_params(self) -> int | None:
+        """Number of parameters."""
+
+    def score(self, requests: Sequence[ScoreRequest], advance: Advance) -> list[Scored]:
+        """Score every request, in order."""
+
+    def generate(self, requests: Sequence[GenerateRequest], sampling: Sampling, advance: Advance) -> list[Generated]:
+        """Continue every request, in order."""

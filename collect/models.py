@@ -1,0 +1,110 @@
+"""Find a model, name it by its content, refuse what cannot be loaded safely. Loads no weights."""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from catalog.errors import CatalogError
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json", "spiece.model")
+DESCRIPTION = ("family", "kind", "parents", "lineage", "step", "stage_task", "recipe", "quantisation")
+
+
+@dataclass
+class ModelSpec:
+    """A model as a user names it: a folder, a .gguf file or a Hub id, and what they say about it."""
+
+    where: str
+    name: str = ""
+    model_id: str | None = None
+    revision: str | None = None
+    description: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or Path(self.where).stem
+
+
+@dataclass(frozen=True)
+class Located:
+    """A model on disk: its folder, the .gguf file in it if it is one, and its name in the catalog."""
+
+    folder: Path
+    gguf: str | None
+    model_id: str
+    spec: ModelSpec
+
+
+def locate(spec: ModelSpec) -> Located:
+    """Find the model's files and name it.
+
+    Raises:
+        CatalogError: Nothing there, no weights, weights only as pickle, or no tokenizer.
+    """
+    path = Path(spec.where).expanduser()
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise CatalogError(f"no model at {spec.where}: the .gguf file does not exist")
+        return Located(path.parent, path.name, spec.model_id or local_id(spec.name or path.stem, [path]), spec)
+    if path.is_dir():
+        weights = checked_weights(path)
+        return Located(path, None, spec.model_id or local_id(spec.name, weights), spec)
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", spec.where) and not spec.where.startswith("."):
+        return from_hub(spec)
+    raise CatalogError(f"no model at {spec.where}: wanted a folder with config.json, a .gguf file or a Hub id such as org/name")
+
+
+def checked_weights(folder: Path) -> list[Path]:
+    """The folder's safetensors files, sorted."""
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(pattern))
+        if pickles:
+            raise CatalogError(
+                f"{folder} has weights only as pickle ({pickles[0]}), which can run code: save them as safetensors "
+                "(model.save_pretrained(folder)) and try again"
+            )
+        raise CatalogError(f"{folder} has no weights: wanted *.safetensors or a .gguf file")
+    if not (folder / "config.json").exists():
+        raise CatalogError(f"{folder} has no config.json: wanted a model saved with save_pretrained")
+    if not any((folder / name).exists() for name in TOKENIZER_FILES):
+        raise CatalogError(f"{folder} has no tokenizer: save it beside the weights (tokenizer.save_pretrained(folder))")
+    return weights
+
+
+def local_id(name: str, weights: list[Path]) -> str:
+    """local/<name>@<12 hex>: sha256 of the one weights file, or of the sha256s of several in order of name."""
+    hashes = [file_sha256(path) for path in weights]
+    whole = hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return f"local/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}@{whole[:12]}"
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 of a file's bytes, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def from_hub(spec: ModelSpec) -> Located:
+    """Download a Hub model's safetensors and tokenizer (or find them in the cache); its id carries the commit."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    patterns = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
+    try:
+        folder = Path(snapshot_download(spec.where, revision=spec.revision, allow_patterns=patterns))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise CatalogError(
+            f"no folder {spec.where}, and the Hub gave no model of that name ({type(error).__name__}: {reason}). "
+            "Check the name; offline, give a local folder"
+        ) from error
+    checked_weights(folder)
+    return Located(folder, None, spec.model_id or f"{spec.where}@{folder.name}", spec)
+
+
+def model_row(located: Located, n_params: int | None, has_template: bool) -> dict[str, object]:
+    """The model's row of the table models; kind is guessed from the chat template unless told."""
+    told = {key: value for key, value in located.spec.description.items() if key in DESCRIPTION}
+    return {"model_id": located.model_id, "n_params": n_params, "kind": "instruct" if has_template else "base", **told}

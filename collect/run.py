@@ -1,0 +1,272 @@
+"""Run a plan: every missing run once, one whole file each, with a progress bar; a second call does nothing and says so."""
+
+import fnmatch
+import importlib.metadata
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from catalog.errors import CatalogError
+from catalog.identity import run_id_of
+from catalog.items import Itemset, itemsets, read_items
+from collect.config import Plan
+from collect.engines import Engine, GenerateRequest, Sampling, ScoreRequest
+from collect.extract import Grade, grade
+from collect.models import Located, locate, model_row
+from collect.protocols import LETTERS, Ask, Protocol, continuations, option_order, pick_shots, prompt
+from collect.store import check_folder, merge_pairs, read_card, run_file, write_run
+
+MakeEngine = Callable[[Located], Engine]
+BEHAVIOURAL = ("truthfulqa/mc1", "salad_bench/mrq")  # ask for behaviour; a base model is not compared on them
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass of a model over an itemset: one run, or two where the pass is scored two ways."""
+
+    located: Located
+    itemset: Itemset
+    protocols: tuple[Protocol, ...]
+    replicate: int
+
+    def run_id(self, protocol: Protocol) -> int:
+        """The id of one of its runs."""
+        return run_id_of(self.located.model_id, self.itemset.itemset_id, protocol.protocol_id, self.replicate)
+
+
+def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
+    """The plan's items, by task.
+
+    Raises:
+        CatalogError: Items are bad, or no task fits the patterns.
+    """
+    items, left_out = read_items(plan.items, plan.skip_bad)
+    if left_out:
+        say(f"left out {len(left_out)} items that cannot be used:\n  " + "\n  ".join(left_out))
+    names = sorted({item.task_id for item in items})
+    if plan.tasks:
+        patterns = [p if "/" in p else f"{p}/*" for p in plan.tasks]
+        if unmatched := [p for p, q in zip(plan.tasks, patterns, strict=True) if not fnmatch.filter(names, q)]:
+            raise CatalogError(f"no task fits {', '.join(unmatched)}; the items have {', '.join(names)}")
+        items = [item for item in items if any(fnmatch.fnmatch(item.task_id, q) for q in patterns)]
+    return itemsets(items, plan.limit)
+
+
+def jobs_of(located: Located, engine: Engine, sets: Sequence[Itemset], asks: Sequence[Ask]) -> list[Job]:
+    """Every pass the plan wants of one model. Option scoring skips tasks that have free-form items."""
+    jobs = []
+    for ask in asks:
+        for itemset in sets:
+            free = any(item.answer == "free" for item in itemset.items)
+            if free and ask.style != "cot":
+                continue
+            protocols = tuple(settled(ask, engine, located, itemset))
+            letters = protocols[0].prompt_style in ("letters", "letter")
+            if letters and (wide := [i for i in itemset.items if len(i.choices) > len(LETTERS)]):
+                raise CatalogError(f"{wide[0].where}: {len(wide[0].choices)} options, more than there are letters: use answer_with = 'texts'")
+            replicates = range(ask.replicates if protocols[0].varies else 1)
+            jobs += [Job(located, itemset, protocols, replicate) for replicate in replicates]
+    return jobs
+
+
+def settled(ask: Ask, engine: Engine, located: Located, itemset: Itemset) -> list[Protocol]:
+    """The protocols of a pass. Where a task's gold always stands first, listed options are shuffled.
+
+    A preference for the first position would otherwise pass for knowledge, and the exchangeable estimate would fail.
+    """
+    protocols = ask.settle(engine.has_template, engine.dtype, located.spec.where)
+    golds = {item.gold for item in itemset.items if item.choices}
+    if len(itemset.items) >= 20 and len(golds) == 1:
+        protocols = [replace(p, option_order="shuffled") if p.lists_options else p for p in protocols]
+    return protocols
+
+
+def missing_of(out: Path, job: Job, engine: Engine) -> tuple[Protocol, ...]:
+    """The job's protocols whose run is not whole on disk.
+
+    Raises:
+        CatalogError: A run of that id was made with another chat template.
+    """
+    missing = []
+    for protocol in job.protocols:
+        path = run_file(out, "outcomes", job.located.model_id, job.run_id(protocol))
+        if not path.exists():
+            missing.append(protocol)
+            continue
+        had = read_card(path)["runs"][0].get("chat_template_sha256")
+        if protocol.template == "model" and had != engine.chat_template_sha256:
+            raise CatalogError(
+                f"{path} was collected from {job.located.model_id} with another chat template: the weights are the same, "
+                "the tokenizer is not. Give the model another name (ID=PATH), or collect into another folder"
+            )
+    return tuple(missing)
+
+
+def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) -> tuple[int, int]:
+    """Collect every run of the plan that is not there yet.
+
+    Args:
+        plan: Models, items, protocols, pairs.
+        out: Catalog folder; made where missing.
+        make_engine: Gives the engine for a located model; weights load only if a run is missing.
+        console: Where progress goes (stderr).
+
+    Returns:
+        Number of runs collected, and of runs that were there already.
+
+    Raises:
+        CatalogError: Anything a user can mend; runs collected before stay.
+    """
+    sets = chosen_itemsets(plan, console.print)
+    check_folder(out)
+    located = [locate(spec) for spec in plan.models]
+    done = there = 0
+    with progress_bar(console) as progress:
+        bar = progress.add_task("", total=None)
+        for number, model in enumerate(located, 1):
+            engine = make_engine(model)
+            jobs = [(job, missing_of(out, job, engine)) for job in jobs_of(model, engine, sets, plan.asks)]
+            todo = [(job, protocols) for job, protocols in jobs if protocols]
+            there += sum(len(job.protocols) for job, _ in jobs) - sum(len(protocols) for _, protocols in todo)
+            progress.reset(bar, total=sum(len(job.itemset.items) for job, _ in todo) or None, description=f"{model.spec.name} ({number}/{len(located)})")
+            for job, protocols in todo:
+                run_job(out, replace(job, protocols=protocols), engine, plan.contributor, lambda n: progress.advance(bar, n))
+                done += len(protocols)
+            progress.update(bar, visible=bool(todo))
+    merge_pairs(out, [pair_row(pair, {m.spec.name: m.model_id for m in located}) for pair in plan.pairs])
+    return done, there
+
+
+def progress_bar(console: Console) -> Progress:
+    """Model, bar, items done, items per second, time left."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("items"), Speed("{task.speed}"), TimeRemainingColumn(), TextColumn("left"))
+    return Progress(*columns, console=console)
+
+
+class Speed(TextColumn):
+    """Items per second, two digits."""
+
+    def render(self, task: Any) -> Any:
+        """The speed of the bar's task, over its last finished batches."""
+        speed = task.finished_speed or task.speed
+        return f"{speed:.3g} items/s" if speed else "- items/s"
+
+
+def pair_row(pair: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
+    """A declared pair as a row of `pairs`."""
+    told = {key: value for key, value in pair.items() if key not in ("before", "after")}
+    return {"pair_id": f"{pair['before']} -> {pair['after']}", "before_id": ids[pair["before"]], "after_id": ids[pair["after"]], **told}
+
+
+def run_job(out: Path, job: Job, engine: Engine, contributor: str | None, advance: Callable[[int], None]) -> None:
+    """Ask every item of a job and write its runs."""
+    began = time.monotonic()
+    scored = job.protocols[0].decoding == "scored"
+    results = score_items(job, engine, advance) if scored else generate_items(job, engine, advance)
+    wall_s = round(time.monotonic() - began, 3)
+    for protocol in job.protocols:
+        write_run(out, card_of(job, protocol, engine, contributor, wall_s), sample_rows(job.itemset), results[protocol.protocol_id])
+
+
+def prompts_of(job: Job) -> tuple[list[list[int]], list[str]]:
+    """Option orders and prompts of every item of a job; protocols of one pass share them."""
+    protocol, items, keys = job.protocols[0], job.itemset.items, job.itemset.keys
+    orders = [option_order(protocol, key, len(item.choices), job.replicate) for item, key in zip(items, keys, strict=True)]
+    shots = [pick_shots(protocol, items, keys, at) if protocol.shots else [] for at in range(len(items))]
+    return orders, [prompt(protocol, item, order, shot) for item, order, shot in zip(items, orders, shots, strict=True)]
+
+
+def score_items(job: Job, engine: Engine, advance: Callable[[int], None]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """protocol_id -> table -> rows, by option scoring. Equal best scores go to the first option shown."""
+    orders, prompts = prompts_of(job)
+    first = job.protocols[0]
+    requests = [ScoreRequest(text, tuple(continuations(first, item, order)), first.template == "model")
+                for text, item, order in zip(prompts, job.itemset.items, orders, strict=True)]  # fmt: skip
+    scored = engine.score(requests, advance)
+    results: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for protocol in job.protocols:
+        rows: dict[str, list[dict[str, Any]]] = {"outcomes": [], "option_scores": []}
+        for item, order, result in zip(job.itemset.items, orders, scored, strict=True):
+            if result.logprobs is None:
+                rows["outcomes"].append({"correct": None, "status": "error", "reason": result.error})
+                rows["option_scores"].append({"scores": [None] * len(order)})
+                continue
+            sizes = [max(1, len(item.choices[o].encode())) if protocol.scoring == "per-byte" else 1 for o in order]
+            shown = [total / size for total, size in zip(result.logprobs, sizes, strict=True)]
+            predicted = order[shown.index(max(shown))]
+            rows["outcomes"].append({"correct": predicted in item.gold, "predicted": predicted, "status": "ok", "n_tokens": result.n_tokens})
+            rows["option_scores"].append({"scores": [shown[order.index(o)] for o in range(len(order))]})
+        results[protocol.protocol_id] = rows
+    return results
+
+
+def generate_items(job: Job, engine: Engine, advance: Callable[[int], None]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """protocol_id -> table -> rows, by generation and extraction."""
+    orders, prompts = prompts_of(job)
+    protocol = job.protocols[0]
+    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), seed_of(job, protocol))
+    generated = engine.generate([GenerateRequest(text, protocol.template == "model") for text in prompts], sampling, advance)
+    rows: dict[str, list[dict[str, Any]]] = {"outcomes": [], "generations": []}
+    for item, order, result in zip(job.itemset.items, orders, generated, strict=True):
+        if result.error is not None:
+            graded = Grade(None, None, "error", result.error)
+        else:
+            graded = grade(result.text, item, order, protocol.prompt_style == "letters", result.finished)
+        rows["outcomes"].append({**graded._asdict(), "n_tokens": result.n_tokens})
+        rows["generations"].append({"text": result.text})
+    return {protocol.protocol_id: rows}
+
+
+def seed_of(job: Job, protocol: Protocol) -> int:
+    """A run's random seed: its own id, so that no two runs share their random numbers."""
+    return job.run_id(protocol)
+
+
+def sample_rows(itemset: Itemset) -> list[dict[str, Any]]:
+    """The itemset as rows of `samples`: identity and gold, no text of choice items.
+
+    Gold of a free-form item is its accepted text; of a choice, the option's index.
+    """
+    return [
+        {"itemset_id": itemset.itemset_id, "item": at, "sample_key": key, "answer": item.answer, "n_options": len(item.choices) or None,
+         "gold": [str(g) for g in item.gold], "source_id": item.source_id}
+        for at, (item, key) in enumerate(zip(itemset.items, itemset.keys, strict=True))
+    ]  # fmt: skip
+
+
+def card_of(job: Job, protocol: Protocol, engine: Engine, contributor: str | None, wall_s: float) -> dict[str, Any]:
+    """The rows a run adds to the small tables, stored in its own file."""
+    task_id, items = job.itemset.task_id, job.itemset.items
+    benchmark, subset = task_id.split("/", 1)
+    categories = {item.category for item in items if item.category}
+    if len(categories) > 1:
+        raise CatalogError(f"task {task_id} has items of {len(categories)} categories ({', '.join(sorted(categories))}): one task, one category")
+    sources = sorted({item.source or "" for item in items})
+    run = {
+        "run_id": job.run_id(protocol), "model_id": job.located.model_id, "itemset_id": job.itemset.itemset_id, "protocol_id": protocol.protocol_id,
+        "replicate": job.replicate, "rng_seed": seed_of(job, protocol) if protocol.varies else None, "engine": engine.name,
+        "versions": json.dumps(versions(), sort_keys=True), "hardware": engine.hardware,
+        "chat_template_sha256": engine.chat_template_sha256 if protocol.template == "model" else None, "contributor": contributor,
+        "collected_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"), "source": "collect run", "wall_s": wall_s,
+    }  # fmt: skip
+    return {
+        "models": [model_row(job.located, engine.n_params(), engine.has_template)],
+        "tasks": [{"task_id": task_id, "benchmark": benchmark, "subset": subset, "behavioural": task_id in BEHAVIOURAL}],
+        "categories": [{"map": "own", "task_id": task_id, "category": category} for category in categories],
+        "itemsets": [{"itemset_id": job.itemset.itemset_id, "task_id": task_id, "source": ", ".join(sources)[:200] or None,
+                      "split": items[0].split, "n_items": len(items)}],
+        "protocols": [protocol.row()],
+        "runs": [run],
+    }  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides an outcome."""
+    return {name: importlib.metadata.version(name) for name in ("forgetting-catalog", "torch", "transformers", "tokenizers")}

@@ -1,0 +1,95 @@
+"""Write a run: Parquet files that appear whole or not at all. The outcomes file comes last and makes the run complete."""
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from catalog.errors import CatalogError
+from catalog.open import CARD, SCHEMA_VERSION, arrow_schema, refuse_version
+
+
+def folder_of(model_id: str) -> str:
+    """A model's folder name: org--name@revision."""
+    return model_id.replace("/", "--")
+
+
+def run_file(out: Path, table: str, model_id: str, run_id: int) -> Path:
+    """Where a run's rows of a table lie."""
+    return out / table / folder_of(model_id) / f"{run_id}.parquet"
+
+
+def write_table(path: Path, table: str, rows: Sequence[Mapping[str, Any]], card: Mapping[str, Any] | None = None) -> None:
+    """Write rows of a table of schema.sql to `path`, whole or not at all.
+
+    Raises:
+        CatalogError: The disk is full or the folder cannot be written.
+    """
+    metadata = {"schema_version": SCHEMA_VERSION, **({CARD: json.dumps(card, sort_keys=True)} if card else {})}
+    schema = arrow_schema(table)
+    data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema.with_metadata(metadata))
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(data, part, compression="zstd", version="2.6", store_schema=False)
+        os.replace(part, path)
+    except OSError as error:
+        what = "the disk is full" if error.errno == errno.ENOSPC else f"{error.strerror or error}"
+        raise CatalogError(f"cannot write {path}: {what}. Nothing is half-written; make room and run the same command again") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_run(out: Path, card: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Write one run: its item list, its scores or texts, and last its outcomes with the run's card.
+
+    Args:
+        out: Catalog folder.
+        card: table -> rows this run adds to the small tables; "runs" holds exactly one.
+        samples: Rows of `samples` of the run's itemset.
+        tables: 'outcomes', and 'option_scores' or 'generations', one row per item; run_id is filled in here.
+    """
+    run = card["runs"][0]
+    itemset = out / "samples" / f"{run['itemset_id']}.parquet"
+    if not itemset.exists():
+        write_table(itemset, "samples", samples)
+    for table in sorted(tables, key=lambda name: name == "outcomes"):
+        rows = [{"run_id": run["run_id"], "item": item, **row} for item, row in enumerate(tables[table])]
+        write_table(run_file(out, table, run["model_id"], run["run_id"]), table, rows, card if table == "outcomes" else None)
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """The card of a run on disk, its schema version checked."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError) as error:
+        raise CatalogError(f"{path} cannot be read as Parquet: remove it and run the same command again") from error
+    refuse_version(path, metadata.get(b"schema_version", b"").decode())
+    card: dict[str, Any] = json.loads(metadata.get(CARD.encode(), b"{}"))
+    return card
+
+
+def check_folder(out: Path) -> None:
+    """Refuse to add to a folder of another major schema version, or to something that is no folder.
+
+    Raises:
+        CatalogError: `out` is a file, or holds runs of another schema version.
+    """
+    if out.exists() and not out.is_dir():
+        raise CatalogError(f"{out} is a file: --out wants a folder")
+    for path in sorted(out.glob("outcomes/*/*.parquet"))[:1]:
+        read_card(path)
+
+
+def merge_pairs(out: Path, pairs: Iterable[Mapping[str, Any]]) -> None:
+    """Add declared pairs to the folder's one pairs file; the same pair_id is replaced."""
+    path = out / "pairs" / "pairs.parquet"
+    known = {row["pair_id"]: row for row in (pq.read_table(path).to_pylist() if path.exists() else [])}
+    merged = known | {pair["pair_id"]: {name: pair.get(name) for name in arrow_schema("pairs").names} for pair in pairs}
+    if merged and list(merged.values()) != list(known.values()):
+        write_table(path, "pairs", list(merged.values()))

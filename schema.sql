@@ -1,0 +1,913 @@
+-- The forgetting catalog: which items a language model gets right before and after post-training.
+--
+-- Reads top to bottom in the order of a reader's questions: what is stored (tables), the formulas (scalar macros),
+-- who is compared with whom (run_pairs), what happened to each item (transitions, counts), the metrics by task,
+-- category and pair, what replicates add, and what would make the catalog wrong (integrity).
+-- Formulas, assumptions and sources in words: docs/metrics.md. Plain DuckDB: `duckdb -c ".read schema.sql"` works.
+-- All shares are fractions 0..1. A table macro `x_of(before, after)` computes for two models what the view `x` shows
+-- for the declared pairs; with no argument the macro is the view.
+
+-- ==== 1. tables =======================================================================================================
+-- One grain each; the same names are the folders of a catalog on disk. Types and NOT NULL only: rules live in `integrity`.
+
+CREATE TYPE answer_kind AS ENUM ('choice', 'free', 'multi');
+CREATE TYPE outcome_status AS ENUM ('ok', 'lenient', 'unparsed', 'truncated', 'error');
+
+CREATE TABLE models (                       -- grain: model_id
+    model_id      VARCHAR NOT NULL,         -- org/name@revision, or local/<name>@<12 hex of the weights' sha256>
+    family        VARCHAR,
+    n_params      BIGINT,
+    kind          VARCHAR,                  -- base, instruct, domain, reasoning, merged ...
+    parents       VARCHAR[],
+    lineage       VARCHAR,
+    step          BIGINT,
+    stage_task    VARCHAR,
+    recipe        VARCHAR,
+    quantisation  VARCHAR
+);
+COMMENT ON TABLE models IS 'One row per model checkpoint; model_id is org/name@revision or local/name@12 hex of its weights.';
+
+CREATE TABLE tasks (                        -- grain: task_id
+    task_id       VARCHAR NOT NULL,
+    benchmark     VARCHAR NOT NULL,
+    subset        VARCHAR NOT NULL,
+    behavioural   BOOLEAN NOT NULL
+);
+COMMENT ON TABLE tasks IS 'One row per task, named benchmark/subset without split or sample suffix.';
+
+CREATE TABLE categories (                   -- grain: (map, task_id)
+    map           VARCHAR NOT NULL,
+    task_id       VARCHAR NOT NULL,
+    category      VARCHAR NOT NULL
+);
+COMMENT ON TABLE categories IS 'Which category a task belongs to, by map; a map is one way to sort tasks.';
+
+CREATE TABLE itemsets (                     -- grain: itemset_id
+    itemset_id       VARCHAR NOT NULL,      -- hash of its sample_keys in order
+    task_id          VARCHAR NOT NULL,
+    source           VARCHAR,
+    source_revision  VARCHAR,
+    split            VARCHAR,
+    permutation_seed BIGINT,
+    n_items          INTEGER NOT NULL
+);
+COMMENT ON TABLE itemsets IS 'One row per list of items actually asked: one task, in one order, from one source.';
+
+CREATE TABLE samples (                      -- grain: (itemset_id, item)
+    itemset_id    VARCHAR NOT NULL,
+    item          INTEGER NOT NULL,
+    sample_key    VARCHAR NOT NULL,         -- scheme:hash#occurrence: what pairs
+    answer        answer_kind NOT NULL,
+    n_options     SMALLINT,
+    gold          VARCHAR[],
+    source_id     VARCHAR
+);
+COMMENT ON TABLE samples IS 'One row per item of an itemset: its identity, number of options and gold; never its text.';
+
+CREATE TABLE protocols (                    -- grain: protocol_id
+    protocol_id    VARCHAR NOT NULL,        -- hash of its content, setting left out
+    setting        VARCHAR NOT NULL,
+    prompt_style   VARCHAR,
+    shots          SMALLINT,
+    template       VARCHAR,
+    decoding       VARCHAR,
+    temperature    DOUBLE,
+    top_p          DOUBLE,
+    max_new_tokens INTEGER,
+    stop           VARCHAR[],
+    scoring        VARCHAR,
+    option_order   VARCHAR,
+    extraction     VARCHAR,
+    dtype          VARCHAR,
+    details        VARCHAR
+);
+COMMENT ON TABLE protocols IS 'One row per way of asking and grading; setting is the name under which runs are compared.';
+
+CREATE TABLE runs (                         -- grain: run_id
+    run_id               BIGINT NOT NULL,   -- first 53 bits of sha256(model_id, itemset_id, protocol_id, replicate)
+    model_id             VARCHAR NOT NULL,
+    itemset_id           VARCHAR NOT NULL,
+    protocol_id          VARCHAR NOT NULL,
+    replicate            INTEGER NOT NULL,
+    rng_seed             BIGINT,
+    engine               VARCHAR,
+    versions             VARCHAR,
+    hardware             VARCHAR,
+    chat_template_sha256 VARCHAR,
+    contributor          VARCHAR,
+    collected_at         TIMESTAMP,
+    source               VARCHAR,
+    wall_s               DOUBLE
+);
+COMMENT ON TABLE runs IS 'One row per run: one model on one itemset under one protocol and replicate.';
+
+CREATE TABLE outcomes (                     -- grain: (run_id, item)
+    run_id        BIGINT NOT NULL,
+    item          INTEGER NOT NULL,
+    correct       BOOLEAN,                  -- NULL = not measured, never FALSE
+    predicted     SMALLINT,
+    status        outcome_status NOT NULL,
+    reason        VARCHAR,
+    n_tokens      INTEGER
+);
+COMMENT ON TABLE outcomes IS 'One row per run and item: right, wrong or not measured, and how the answer was read.';
+
+CREATE TABLE option_scores (                -- grain: (run_id, item)
+    run_id        BIGINT NOT NULL,
+    item          INTEGER NOT NULL,
+    scores        DOUBLE[] NOT NULL
+);
+COMMENT ON TABLE option_scores IS 'Log-probability of every option, in nats or nats per byte as the protocol scores, in published order.';
+
+CREATE TABLE generations (                  -- grain: (run_id, item)
+    run_id        BIGINT NOT NULL,
+    item          INTEGER NOT NULL,
+    text          VARCHAR NOT NULL
+);
+COMMENT ON TABLE generations IS 'Generated text per run and item; kept locally, published only on request.';
+
+CREATE TABLE pairs (                        -- grain: pair_id
+    pair_id       VARCHAR NOT NULL,
+    before_id     VARCHAR NOT NULL,
+    after_id      VARCHAR NOT NULL,
+    regime        VARCHAR,
+    data_examples BIGINT,
+    data_tokens   BIGINT,
+    source        VARCHAR
+);
+COMMENT ON TABLE pairs IS 'Declared before/after pairs of models; comparing two models needs no declaration.';
+
+CREATE TABLE published_results (            -- grain: (paper, table_no, regime, before_model, after_model, category, metric)
+    paper         VARCHAR NOT NULL,
+    table_no      VARCHAR,
+    regime        VARCHAR,
+    before_model  VARCHAR,
+    after_model   VARCHAR,
+    size_b        DOUBLE,
+    category      VARCHAR,
+    metric        VARCHAR NOT NULL,
+    value         DOUBLE,
+    std           DOUBLE,
+    ceiling       DOUBLE,
+    unit          VARCHAR,
+    confidence    VARCHAR
+);
+COMMENT ON TABLE published_results IS 'Figures as printed in papers, for comparison; names and values as printed.';
+
+-- ==== 2. formulas =====================================================================================================
+-- One formula each. k is the number of options of an item; NULL k is free-form, the limit of many options.
+
+CREATE MACRO ratio(a, b) AS CAST(a AS DOUBLE) / nullif(CAST(b AS DOUBLE), 0e0);
+COMMENT ON MACRO ratio IS 'a / b as a double; NULL where b is 0.';
+CREATE MACRO at_least_0(x) AS CASE WHEN x < 0 THEN 0e0 ELSE x END;
+COMMENT ON MACRO at_least_0 IS 'x clipped at 0; NULL stays NULL (greatest() would make it 0).';
+CREATE MACRO z95() AS 1.959963984540054e0;
+COMMENT ON MACRO z95 IS 'The 97.5% quantile of the standard normal: half width of a 95% interval in standard errors.';
+CREATE MACRO chance_factor(k) AS coalesce(k / (k - 1e0), 1e0);
+COMMENT ON MACRO chance_factor IS 'C = k/(k-1): knowledge lost per forgotten answer when guesses are right 1 in k; 1 for free-form.';
+CREATE MACRO guess_odds(k) AS coalesce(1e0 / (k - 1e0), 0e0);
+COMMENT ON MACRO guess_odds IS '1/(k-1): odds that a uniform guess is right; 0 for free-form.';
+CREATE MACRO lucky_paper(a_pre, a_post, k) AS (1 - a_pre) * (1 - a_post) * guess_odds(k);
+COMMENT ON MACRO lucky_paper IS 'Flips by luck as arXiv 2510.17776 counts them: product of the error rates over k-1; assumes the errors independent.';
+
+CREATE MACRO latent_score(k, lost, both_wrong) AS
+    chance_factor(k) * (CAST(lost AS DOUBLE) - CAST(both_wrong AS DOUBLE) * guess_odds(k));
+COMMENT ON MACRO latent_score IS 'Knowledge lost if guesses are uniform and independent over time: C (lost - both_wrong/(k-1)).';
+CREATE MACRO exchange_answer(k, lost_to_wrong, differ) AS
+    CASE WHEN k >= 3 THEN chance_factor(k) * (CAST(lost_to_wrong AS DOUBLE) - CAST(differ AS DOUBLE) / (k - 2e0)) END;
+COMMENT ON MACRO exchange_answer IS 'Part of f_exch lost to a parsed wrong option: C (right to wrong - d/(k-2)); NULL below 3 options.';
+CREATE MACRO exchange_format(k, lost_to_unparsed, wrong_to_unparsed) AS
+    CASE WHEN k >= 3 THEN CAST(lost_to_unparsed AS DOUBLE) - CAST(wrong_to_unparsed AS DOUBLE) * guess_odds(k) END;
+COMMENT ON MACRO exchange_format IS 'Part of f_exch lost to an answer that cannot be read: right to unparsed - wrong to unparsed/(k-1).';
+
+CREATE MACRO wilson_lo(x, n) AS
+    CASE WHEN n > 0 THEN greatest(0e0, (x + z95()^2 / 2 - z95() * sqrt(greatest(x * (n - x) / CAST(n AS DOUBLE), 0) + z95()^2 / 4)) / (n + z95()^2)) END;
+COMMENT ON MACRO wilson_lo IS 'Lower end of Wilson''s 95% interval of x/n (Wilson 1927).';
+CREATE MACRO wilson_hi(x, n) AS
+    CASE WHEN n > 0 THEN least(1e0, (x + z95()^2 / 2 + z95() * sqrt(greatest(x * (n - x) / CAST(n AS DOUBLE), 0) + z95()^2 / 4)) / (n + z95()^2)) END;
+COMMENT ON MACRO wilson_hi IS 'Upper end of Wilson''s 95% interval of x/n (Wilson 1927).';
+
+CREATE MACRO binomial_half(i, m) AS exp(lgamma(m + 1) - lgamma(i + 1) - lgamma(m - i + 1) - m * ln(2e0));
+COMMENT ON MACRO binomial_half IS 'Probability of i successes in m throws of a fair coin.';
+CREATE MACRO mcnemar_exact(n10, n01) AS
+    least(1e0, 2 * list_sum(list_transform(range(0, least(n10, n01) + 1), lambda i: binomial_half(i, n10 + n01))));
+COMMENT ON MACRO mcnemar_exact IS 'Exact two-sided McNemar p of NET change; 1 where nothing flipped. A large p does not mean nothing was forgotten.';
+CREATE MACRO mcnemar_midp(n10, n01) AS
+    CASE WHEN n10 + n01 = 0 THEN 1e0
+         WHEN n10 = n01 THEN 1 - binomial_half(n10, n10 + n01) / 2
+         ELSE mcnemar_exact(n10, n01) - binomial_half(n10, n10 + n01) END;
+COMMENT ON MACRO mcnemar_midp IS 'Mid-p variant of McNemar''s test (Fagerland, Lydersen, Laake 2013): less conservative than the exact p.';
+-- Newcombe 1998, method 10: square-and-add of two Wilson intervals with a phi whose positive numerator is cut by n/2.
+CREATE MACRO newcombe_phi(n11, n10, n01, n00) AS
+    coalesce(CASE WHEN n11 * n00 - n10 * n01 > 0
+                  THEN greatest(n11 * n00 - n10 * n01 - (n11 + n10 + n01 + n00) / 2e0, 0) ELSE n11 * n00 - n10 * n01 END
+             / nullif(sqrt(CAST(n11 + n10 AS DOUBLE) * (n01 + n00) * (n11 + n01) * (n10 + n00)), 0), 0e0);
+COMMENT ON MACRO newcombe_phi IS 'Correlation of the two answers in Newcombe''s method 10, with his n/2 correction; 0 where undefined.';
+CREATE MACRO square_and_add(near_before, near_after, phi) AS
+    sqrt(greatest(near_before^2 - 2 * phi * near_before * near_after + near_after^2, 0));
+COMMENT ON MACRO square_and_add IS 'Distance from a paired difference to an end of Newcombe''s interval, from the distances of its two Wilson intervals.';
+CREATE MACRO net_lo(n11, n10, n01, n00) AS
+    ratio(n01 - n10, n11 + n10 + n01 + n00) - square_and_add(
+        wilson_hi(n11 + n10, n11 + n10 + n01 + n00) - ratio(n11 + n10, n11 + n10 + n01 + n00),
+        ratio(n11 + n01, n11 + n10 + n01 + n00) - wilson_lo(n11 + n01, n11 + n10 + n01 + n00), newcombe_phi(n11, n10, n01, n00));
+COMMENT ON MACRO net_lo IS 'Lower end of Newcombe''s 95% interval of a_post - a_pre (method 10 with the n/2 correction of phi).';
+CREATE MACRO net_hi(n11, n10, n01, n00) AS
+    ratio(n01 - n10, n11 + n10 + n01 + n00) + square_and_add(
+        ratio(n11 + n10, n11 + n10 + n01 + n00) - wilson_lo(n11 + n10, n11 + n10 + n01 + n00),
+        wilson_hi(n11 + n01, n11 + n10 + n01 + n00) - ratio(n11 + n01, n11 + n10 + n01 + n00), newcombe_phi(n11, n10, n01, n00));
+COMMENT ON MACRO net_hi IS 'Upper end of Newcombe''s 95% interval of a_post - a_pre (method 10 with the n/2 correction of phi).';
+
+-- Wald and bootstrap intervals of a mean of item scores under-cover (.39 to .91 at n = 50..200, simulated): two
+-- pseudo-items, one lost and one gained by luck, are added. No pseudo-items (up = down = NULL): the plain Wald form.
+CREATE MACRO padded_mean(n, total, up, down) AS
+    (total + coalesce(up, 0) - coalesce(down, 0)) / nullif(n + if(up IS NULL, 0e0, 2e0), 0);
+COMMENT ON MACRO padded_mean IS 'Centre of an interval: mean of n item scores and the pseudo-items +up and -down (none where NULL).';
+CREATE MACRO padded_se(n, total, squares, up, down) AS
+    sqrt(greatest((squares + coalesce(up, 0)^2 + coalesce(down, 0)^2) / nullif(n + if(up IS NULL, 0e0, 2e0), 0)
+                  - padded_mean(n, total, up, down)^2, 0) / nullif(n + if(up IS NULL, 0e0, 2e0), 0));
+COMMENT ON MACRO padded_se IS 'Standard error of padded_mean: population sd over the root of the number of scores.';
+
+-- ==== 3. who is compared with whom ====================================================================================
+
+-- Grain:  run_id.    Nulls: task facts of an unknown task are NULL (integrity refuses them).
+CREATE VIEW run_facts AS
+SELECT r.run_id, r.model_id, i.task_id, p.setting, r.replicate, r.itemset_id, r.protocol_id, i.n_items,
+       coalesce(t.behavioural, FALSE) AS behavioural, coalesce(m.kind = 'base', FALSE) AS base
+FROM runs AS r
+JOIN itemsets AS i USING (itemset_id)
+JOIN protocols AS p USING (protocol_id)
+LEFT JOIN tasks AS t ON t.task_id = i.task_id
+LEFT JOIN models AS m ON m.model_id = r.model_id;
+COMMENT ON VIEW run_facts IS 'Every run with its task, setting and what decides whether it may be paired.';
+
+-- Grain:  (before_itemset, after_itemset), same task, at least one common item.
+CREATE VIEW itemset_overlap AS
+SELECT b.itemset_id AS before_itemset, a.itemset_id AS after_itemset, count(*) AS n_common
+FROM (SELECT s.itemset_id, s.sample_key, i.task_id FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS b
+JOIN (SELECT s.itemset_id, s.sample_key, i.task_id FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS a
+    ON a.sample_key = b.sample_key AND a.task_id = b.task_id
+GROUP BY ALL;
+COMMENT ON VIEW itemset_overlap IS 'How many items two itemsets of one task share, by sample_key.';
+
+-- Grain:  (chain, before_id, after_id). chain: neighbouring steps of a lineage, not a declared pair.
+CREATE MACRO asked_pairs(before_model, after_model) AS TABLE
+SELECT FALSE AS chain, pair_id, before_id, after_id FROM pairs WHERE before_model IS NULL
+UNION ALL
+SELECT FALSE, coalesce((SELECT min(pair_id) FROM pairs WHERE before_id = before_model AND after_id = after_model),
+                       before_model || ' -> ' || after_model), before_model, after_model
+WHERE before_model IS NOT NULL
+UNION ALL
+SELECT TRUE, NULL, model_id, next_id
+FROM (SELECT model_id, lead(model_id) OVER (PARTITION BY lineage ORDER BY step, model_id) AS next_id
+      FROM models WHERE lineage IS NOT NULL AND step IS NOT NULL)
+WHERE next_id IS NOT NULL AND before_model IS NULL;
+COMMENT ON MACRO TABLE asked_pairs IS 'The model pairs a query is about: two given ones, or all declared pairs and the neighbouring steps of every lineage.';
+
+-- The one series of runs (itemset and protocol) that stands for each side of a pair, task and setting: the two with
+-- the most items in common, then the same protocol, then the most replicates, then by id. Nothing in common: no row.
+CREATE MACRO matched_series(before_model, after_model) AS TABLE
+WITH series AS (
+    SELECT model_id, task_id, setting, itemset_id, protocol_id, n_items, behavioural, base, count(*) AS n_replicates
+    FROM run_facts GROUP BY ALL)
+SELECT q.chain, q.pair_id, q.before_id, q.after_id, b.setting, b.task_id, o.n_common,
+       b.itemset_id AS before_itemset, b.protocol_id AS before_protocol, b.n_items AS n_before,
+       a.itemset_id AS after_itemset, a.protocol_id AS after_protocol, a.n_items AS n_after
+FROM asked_pairs(before_model, after_model) AS q
+JOIN series AS b ON b.model_id = q.before_id
+JOIN series AS a ON a.model_id = q.after_id AND a.task_id = b.task_id AND a.setting = b.setting
+JOIN itemset_overlap AS o ON o.before_itemset = b.itemset_id AND o.after_itemset = a.itemset_id
+WHERE NOT (b.behavioural AND (b.base OR a.base))
+QUALIFY row_number() OVER (
+    PARTITION BY q.chain, q.before_id, q.after_id, b.setting, b.task_id
+    ORDER BY o.n_common DESC, b.protocol_id = a.protocol_id DESC, least(b.n_replicates, a.n_replicates) DESC,
+             b.itemset_id, a.itemset_id, b.protocol_id, a.protocol_id) = 1;
+COMMENT ON MACRO TABLE matched_series IS 'Which itemset and protocol stand for each side of a pair in a task and setting: the largest overlap wins.';
+
+-- Grain:  (kind, before_run, after_run). The ONE place that decides who is compared with whom.
+-- kind:   pair (same replicate), cross (another replicate of the other model), self (two replicates of one model,
+--         both orders), consecutive (neighbouring checkpoints of a lineage, same replicate).
+CREATE MACRO run_pairs_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT CASE WHEN m.chain THEN 'consecutive' WHEN b.replicate = a.replicate THEN 'pair' ELSE 'cross' END AS kind,
+       m.pair_id, m.before_id, m.after_id, m.setting, m.task_id, b.run_id AS before_run, a.run_id AS after_run,
+       b.replicate, a.replicate AS after_replicate, m.before_itemset, m.before_protocol, m.after_itemset,
+       m.after_protocol, m.n_common, m.n_before, m.n_after
+FROM matched_series(before_model, after_model) AS m
+JOIN runs AS b ON b.model_id = m.before_id AND b.itemset_id = m.before_itemset AND b.protocol_id = m.before_protocol
+JOIN runs AS a ON a.model_id = m.after_id AND a.itemset_id = m.after_itemset AND a.protocol_id = m.after_protocol
+WHERE NOT m.chain OR b.replicate = a.replicate
+UNION ALL
+SELECT 'self', NULL, b.model_id, b.model_id, b.setting, b.task_id, b.run_id, a.run_id, b.replicate, a.replicate,
+       b.itemset_id, b.protocol_id, b.itemset_id, b.protocol_id, b.n_items, b.n_items, b.n_items
+FROM run_facts AS b
+JOIN run_facts AS a USING (model_id, itemset_id, protocol_id)
+WHERE b.replicate <> a.replicate AND (before_model IS NULL OR b.model_id IN (before_model, after_model));
+COMMENT ON MACRO TABLE run_pairs_of IS 'run_pairs for two given models, declared as a pair or not.';
+
+CREATE VIEW run_pairs AS FROM run_pairs_of();
+COMMENT ON VIEW run_pairs IS 'Which run is compared with which, and why (kind): the one place that decides it.';
+
+-- ==== 4. what happened to each item ===================================================================================
+
+-- Grain:  (run_id, item). Nulls: correct is NULL where nothing was measured.
+CREATE VIEW run_outcomes AS
+SELECT o.run_id, o.item, s.sample_key, s.answer, s.n_options, o.correct, o.predicted, o.status, o.n_tokens,
+       o.status IN ('ok', 'lenient') AS parsed
+FROM outcomes AS o
+JOIN runs AS r USING (run_id)
+JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item;
+COMMENT ON VIEW run_outcomes IS 'Every outcome with the identity, answer kind and number of options of its item.';
+
+-- Grain:  (kind, before_run, after_run, sample_key), paired by sample_key alone.
+-- Nulls:  a side that did not measure the item is NULL, and so is the transition.
+CREATE MACRO transition_rows(before_model, after_model, kinds) AS TABLE
+WITH compared AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS pair_no
+    FROM run_pairs_of(before_model, after_model) WHERE list_contains(kinds, kind)),
+b AS (SELECT c.pair_no, o.* FROM compared AS c JOIN run_outcomes AS o ON o.run_id = c.before_run),
+a AS (SELECT c.pair_no, o.* FROM compared AS c JOIN run_outcomes AS o ON o.run_id = c.after_run)
+SELECT c.* EXCLUDE (pair_no, n_common, n_before, n_after), sample_key, coalesce(b.answer, a.answer) AS answer,
+       coalesce(b.n_options, a.n_options) AS n_options,
+       b.correct AS before_correct, a.correct AS after_correct, b.predicted AS before_predicted,
+       a.predicted AS after_predicted, b.status AS before_status, a.status AS after_status,
+       b.parsed AS before_parsed, a.parsed AS after_parsed,
+       CASE WHEN b.correct AND a.correct THEN '1->1' WHEN b.correct AND NOT a.correct THEN '1->0'
+            WHEN NOT b.correct AND a.correct THEN '0->1' WHEN NOT b.correct AND NOT a.correct THEN '0->0' END AS transition
+FROM b FULL JOIN a USING (pair_no, sample_key) JOIN compared AS c USING (pair_no);
+COMMENT ON MACRO TABLE transition_rows IS 'Item by item, both answers of every compared run pair of the given kinds.';
+
+CREATE MACRO transitions(before_model, after_model) AS TABLE
+SELECT * EXCLUDE (kind, after_replicate, before_itemset, before_protocol, after_itemset, after_protocol, before_parsed, after_parsed)
+FROM transition_rows(before_model, after_model, ['pair']);
+COMMENT ON MACRO TABLE transitions IS 'FROM transitions(''A'', ''B''): what happened to every item between two models, per setting and replicate.';
+
+CREATE VIEW transitions AS FROM transitions(NULL, NULL);
+COMMENT ON VIEW transitions IS 'What happened to every item of every declared pair: 1->0 forgotten, 0->1 gained; NULL not measured on one side.';
+
+-- Grain:  (kind, before_run, after_run, answer, n_options): one stratum of one run pair.
+-- Nulls:  items not measured on both sides count only in n_unpaired_*.     Check: test_metrics.py
+CREATE MACRO transition_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
+SELECT kind, pair_id, before_id, after_id, setting, task_id, replicate, after_replicate, before_run, after_run, answer, n_options,
+       count(*) FILTER (transition IS NOT NULL)                                            AS n,
+       count(*) FILTER (transition = '1->1')                                               AS n11,
+       count(*) FILTER (transition = '1->0')                                               AS n10,
+       count(*) FILTER (transition = '0->1')                                               AS n01,
+       count(*) FILTER (transition = '0->0')                                               AS n00,
+       count(*) FILTER (transition = '0->0' AND before_parsed AND after_parsed
+                        AND before_predicted <> after_predicted)                           AS d,
+       count(*) FILTER (transition = '0->0' AND before_parsed AND after_parsed
+                        AND (before_predicted IS NULL OR after_predicted IS NULL))         AS n_blind,
+       count(*) FILTER (transition = '1->0' AND NOT after_parsed)                          AS n10_unparsed,
+       count(*) FILTER (transition = '0->1' AND NOT before_parsed)                         AS n01_unparsed,
+       count(*) FILTER (transition = '0->0' AND before_parsed AND NOT after_parsed)        AS n00_to_unparsed,
+       count(*) FILTER (transition = '0->0' AND NOT before_parsed AND after_parsed)        AS n00_from_unparsed,
+       count(*) FILTER (before_correct IS NOT NULL AND after_correct IS NULL)              AS n_unpaired_before,
+       count(*) FILTER (before_correct IS NULL AND after_correct IS NOT NULL)              AS n_unpaired_after
+FROM transition_rows(before_model, after_model, kinds)
+GROUP BY ALL;
+COMMENT ON MACRO TABLE transition_counts_of IS 'transition_counts for two given models and the given kinds of run pair.';
+
+CREATE VIEW transition_counts AS FROM transition_counts_of();
+COMMENT ON VIEW transition_counts IS 'The four transition counts of every compared run pair, by number of options, with format and unpaired counts.';
+
+-- Grain:  (kind, before_run, after_run, sample_key), both sides measured.
+-- The score of an item is its share in the metric of the same name: the metric is the mean of the scores.
+-- Nulls:  exch below 3 options and where both are wrong but a predicted option is unknown (blind).
+CREATE MACRO item_scores_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
+SELECT kind, pair_id, before_id, after_id, setting, task_id, replicate, after_replicate, before_itemset, before_protocol,
+       after_itemset, after_protocol, sample_key, answer, n_options,
+       CAST(NOT before_correct AS DOUBLE) AS wrong_before, CAST(NOT after_correct AS DOUBLE) AS wrong_after,
+       CAST(transition = '1->0' AS DOUBLE) AS f, CAST(transition = '0->1' AS DOUBLE) AS bt,
+       latent_score(n_options, transition = '1->0', transition = '0->0') AS f_latent,
+       latent_score(n_options, transition = '0->1', transition = '0->0') AS bt_latent,
+       coalesce(n_options >= 3, FALSE) AND transition = '0->0' AND before_parsed AND after_parsed
+           AND (before_predicted IS NULL OR after_predicted IS NULL) AS blind,
+       transition = '0->0' AND before_parsed AND after_parsed AND before_predicted <> after_predicted AS differ,
+       exchange_answer(n_options, transition = '1->0' AND after_parsed, differ)
+           + exchange_format(n_options, transition = '1->0' AND NOT after_parsed,
+                             transition = '0->0' AND before_parsed AND NOT after_parsed) AS f_exch,
+       exchange_answer(n_options, transition = '0->1' AND before_parsed, differ)
+           + exchange_format(n_options, transition = '0->1' AND NOT before_parsed,
+                             transition = '0->0' AND NOT before_parsed AND after_parsed) AS bt_exch
+FROM transition_rows(before_model, after_model, kinds)
+WHERE transition IS NOT NULL;
+COMMENT ON MACRO TABLE item_scores_of IS 'Every item''s share in the metrics, for the compared run pairs of the given kinds; a metric is the mean of its scores.';
+
+-- ==== 5. metrics of one task ==========================================================================================
+
+CREATE MACRO known_method(answer, k, blind) AS
+    CASE WHEN answer = 'free' THEN 'free-form' WHEN k >= 3 AND NOT coalesce(blind, FALSE) THEN 'exchangeable' ELSE 'latent' END;
+COMMENT ON MACRO known_method IS 'How f_known treats an item: exchangeable from 3 options with known predictions, else latent; free-form has no luck.';
+CREATE MACRO one_of(methods) AS CASE WHEN len(methods) <= 1 THEN methods[1] ELSE 'mixed' END;
+COMMENT ON MACRO one_of IS 'The only element of a list of distinct methods, or mixed.';
+
+-- Grain:  (before_run, after_run) = (pair, setting, task, replicate).
+-- Nulls:  a zero denominator; chance-adjusted metrics of a task with multi-gold items; f_exch where no item has 3
+--         options or a prediction is unknown (f_known then falls back on latent).
+-- Source: F, BT, lucky, F_true, F_max: arXiv 2510.17776, section 2; latent, exch, known: docs/metrics.md, section 3.
+-- Check:  test_metrics.py, by hand and against tests/reference.py
+CREATE MACRO task_replicates_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH stratum AS (
+    SELECT *, coalesce(sum(n_blind) FILTER (n_options >= 3) OVER (PARTITION BY before_run, after_run), 0) AS blind,
+           known_method(answer, n_options, blind > 0) AS method,
+           exchange_answer(n_options, n10 - n10_unparsed, d)            AS lost_answer,
+           exchange_answer(n_options, n01 - n01_unparsed, d)            AS won_answer,
+           exchange_format(n_options, n10_unparsed, n00_to_unparsed)    AS lost_format,
+           exchange_format(n_options, n01_unparsed, n00_from_unparsed)  AS won_format
+    FROM transition_counts_of(before_model, after_model, ['pair'])),
+task AS (
+    SELECT pair_id, before_id, after_id, setting, task_id, replicate, before_run, after_run,
+           CAST(sum(COLUMNS('^n(\d|_|$)')) AS BIGINT) AS '\0', CAST(sum(d) AS BIGINT) AS d, max(blind) AS blind,
+           bool_or(answer = 'multi') AS multi, bool_and(answer = 'choice') AS all_choice,
+           one_of(list(DISTINCT method) FILTER (n > 0)) AS method,
+           coalesce(sum(n) FILTER (n_options >= 3), 0) AS n_exch,
+           sum(n * lucky_paper(ratio(n11 + n10, n), ratio(n11 + n01, n), n_options)) AS lucky,
+           sum((n01 + n00) * guess_odds(n_options)) AS odds_before, sum((n10 + n00) * guess_odds(n_options)) AS odds_after,
+           sum(latent_score(n_options, n10, n00)) AS lost_latent, sum(latent_score(n_options, n01, n00)) AS won_latent,
+           sum(chance_factor(n_options) * n10) AS lost_sticky, sum(chance_factor(n_options) * n01) AS won_sticky,
+           sum(COLUMNS('^(lost|won)_(answer|format)$')) AS '\0',
+           sum(if(method = 'exchangeable', lost_answer + lost_format, latent_score(n_options, n10, n00))) AS lost_known,
+           sum(if(method = 'exchangeable', won_answer + won_format, latent_score(n_options, n01, n00)))   AS won_known,
+           sum(if(method = 'exchangeable', lost_answer + lost_format, chance_factor(n_options) * n10))    AS lost_known_max,
+           sum(if(method = 'exchangeable', won_answer + won_format, chance_factor(n_options) * n01))      AS won_known_max
+    FROM stratum GROUP BY ALL),
+shown AS (  -- adjusted metrics are divided by n_adjusted (NULL with multi-gold items), exchangeable ones by n_exchangeable
+    SELECT *, CASE WHEN NOT multi THEN n END AS n_adjusted, CASE WHEN NOT multi AND blind = 0 THEN n_exch END AS n_exchangeable FROM task)
+SELECT pair_id, before_id, after_id, setting, task_id, replicate, before_run, after_run,
+       n, n11, n10, n01, n00, d, n_exch, n10_unparsed, n01_unparsed, n_unpaired_before, n_unpaired_after,
+       if(multi, NULL, method) AS method, n < 30 OR n10 + n01 + d < 5 AS sparse,
+       ratio(n11 + n10, n) AS a_pre, ratio(n11 + n01, n) AS a_post, ratio(n01 - n10, n) AS net,
+       ratio(n10, n) AS f, ratio(n01, n) AS bt, ratio(n10 + n01, n) AS flips,
+       if(all_choice AND blind = 0, ratio(n10 + n01 + d, n), NULL) AS all_flips,
+       ratio(n10, n11 + n10) AS f_cond, 1 - ratio(n10, n11 + n10) AS btc, ratio(n00, n00 + n10) AS bec,
+       ratio(ratio(n10, n), ratio(n11 + n10, n) * ratio(n10 + n00, n)) AS f_relative,
+       at_least_0(ratio(n10 - n01, n)) AS f_conventional,
+       ratio(n10_unparsed, n) AS f_unparsed, ratio(n10 - n10_unparsed, n) AS f_wrong,
+       ratio(lucky, n_adjusted) AS f_lucky,
+       at_least_0(ratio(n10 - lucky, n_adjusted)) AS f_true, at_least_0(ratio(n01 - lucky, n_adjusted)) AS bt_true,
+       ratio(n10 - lucky, n_adjusted) AS f_true_unclipped, ratio(n01 - lucky, n_adjusted) AS bt_true_unclipped,
+       at_least_0(ratio(n11 + n10 - odds_before, n_adjusted)) AS f_max,
+       at_least_0(ratio(n11 + n01 - odds_after, n_adjusted)) AS bt_max,
+       ratio(lost_latent, n_adjusted) AS f_latent, ratio(won_latent, n_adjusted) AS bt_latent,
+       ratio(lost_sticky, n_adjusted) AS f_sticky, ratio(won_sticky, n_adjusted) AS bt_sticky,
+       ratio(lost_answer, n_exchangeable) AS f_answer, ratio(won_answer, n_exchangeable) AS bt_answer,
+       ratio(lost_format, n_exchangeable) AS f_format, ratio(won_format, n_exchangeable) AS bt_format,
+       f_answer + f_format AS f_exch, bt_answer + bt_format AS bt_exch,
+       ratio(lost_known, n_adjusted) AS f_known, ratio(lost_known_max, n_adjusted) AS f_known_max,
+       ratio(won_known, n_adjusted) AS bt_known, ratio(won_known_max, n_adjusted) AS bt_known_max,
+       mcnemar_exact(n10, n01) AS mcnemar_p, mcnemar_midp(n10, n01) AS mcnemar_mid_p,
+       net_lo(n11, n10, n01, n00) AS net_lo, net_hi(n11, n10, n01, n00) AS net_hi
+FROM shown WHERE n > 0;
+COMMENT ON MACRO TABLE task_replicates_of IS 'task_replicates for two given models, declared as a pair or not.';
+
+CREATE VIEW task_replicates AS FROM task_replicates_of();
+COMMENT ON VIEW task_replicates IS 'Every metric of every declared pair per setting, task and replicate, with its counts and paired tests.';
+
+-- Standard errors over items. Grain: (pair, setting, task). An item is one cluster: its replicates are averaged first.
+-- f_true: delta method, the influence of one item on F - (1-a_pre)(1-a_post)/(k-1) within its number of options.
+CREATE MACRO task_errors_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH item AS (
+    SELECT before_id, after_id, setting, task_id, sample_key, answer, n_options AS k, bool_or(blind) AS blind,
+           avg(COLUMNS('^(wrong_before|wrong_after|f|bt|(f|bt)_(latent|exch))$')) AS '\0'
+    FROM item_scores_of(before_model, after_model, ['pair']) GROUP BY ALL),
+scored AS (
+    SELECT *, bool_or(blind) OVER task AS task_blind, bool_or(answer = 'multi') OVER task AS multi,
+           NOT multi AND known_method(answer, k, task_blind) = 'exchangeable' AS exchangeable,
+           guess_odds(k) * (avg(wrong_after) OVER stratum * wrong_before + avg(wrong_before) OVER stratum * wrong_after) AS luck,
+           CASE WHEN exchangeable THEN f_exch WHEN NOT multi THEN f_latent END AS f_known,
+           CASE WHEN exchangeable THEN f_exch WHEN NOT multi THEN chance_factor(k) * f END AS f_known_max,
+           CASE WHEN exchangeable THEN bt_exch WHEN NOT multi THEN bt_latent END AS bt_known,
+           CASE WHEN exchangeable THEN bt_exch WHEN NOT multi THEN chance_factor(k) * bt END AS bt_known_max,
+           if(exchangeable, chance_factor(k), NULL) AS up, if(exchangeable, chance_factor(k) / (k - 2e0), NULL) AS down
+    FROM item
+    WINDOW task AS (PARTITION BY before_id, after_id, setting, task_id),
+           stratum AS (PARTITION BY before_id, after_id, setting, task_id, answer, k))
+SELECT before_id, after_id, setting, task_id, multi, count(*) AS n_items,
+       sqrt(var_pop(1 - wrong_before) / count(*)) AS a_pre_se, sqrt(var_pop(1 - wrong_after) / count(*)) AS a_post_se,
+       sqrt(var_pop(f) / count(*)) AS f_se, sqrt(var_pop(bt) / count(*)) AS bt_se,
+       sqrt(var_pop(bt - f) / count(*)) AS net_se,
+       if(multi, NULL, sqrt(var_pop(f - luck) / count(*))) AS f_true_se,
+       if(multi, NULL, sqrt(var_pop(bt - luck) / count(*))) AS bt_true_se,
+       if(multi, NULL, sqrt(var_pop(f_latent) / count(*))) AS f_latent_se,
+       if(multi, NULL, sqrt(var_pop(bt_latent) / count(*))) AS bt_latent_se,
+       count(*) FILTER (exchangeable) AS n_exch,
+       padded_mean(n_exch, sum(f_exch) FILTER (exchangeable), avg(up), avg(down)) AS f_exch_mid,
+       padded_se(n_exch, sum(f_exch) FILTER (exchangeable), sum(f_exch^2) FILTER (exchangeable), avg(up), avg(down)) AS f_exch_se,
+       padded_mean(n_exch, sum(bt_exch) FILTER (exchangeable), avg(up), avg(down)) AS bt_exch_mid,
+       padded_se(n_exch, sum(bt_exch) FILTER (exchangeable), sum(bt_exch^2) FILTER (exchangeable), avg(up), avg(down)) AS bt_exch_se,
+       padded_mean(n_items, sum(f_known), avg(up), avg(down)) AS f_known_mid,
+       padded_mean(n_items, sum(f_known_max), avg(up), avg(down)) AS f_known_max_mid,
+       padded_se(n_items, sum(f_known), sum(f_known^2), avg(up), avg(down)) AS f_known_se,
+       padded_se(n_items, sum(f_known_max), sum(f_known_max^2), avg(up), avg(down)) AS f_known_max_se,
+       padded_mean(n_items, sum(bt_known), avg(up), avg(down)) AS bt_known_mid,
+       padded_mean(n_items, sum(bt_known_max), avg(up), avg(down)) AS bt_known_max_mid,
+       padded_se(n_items, sum(bt_known), sum(bt_known^2), avg(up), avg(down)) AS bt_known_se,
+       padded_se(n_items, sum(bt_known_max), sum(bt_known_max^2), avg(up), avg(down)) AS bt_known_max_se
+FROM scored GROUP BY before_id, after_id, setting, task_id, multi;
+COMMENT ON MACRO TABLE task_errors_of IS 'Standard errors over items of the metrics of a task, replicates of an item averaged first.';
+
+-- ==== 6. against oneself: what replicates add =========================================================================
+
+-- Grain:  (model_id, setting, task_id, itemset_id, protocol_id, sample_key), items with two or more measured replicates.
+CREATE MACRO item_selves_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT before_id AS model_id, setting, task_id, before_itemset AS itemset_id, before_protocol AS protocol_id, sample_key,
+       avg(f) AS f_self, avg(f_exch) AS f_exch_self, bool_or(blind) AS blind
+FROM item_scores_of(before_model, after_model, ['self']) GROUP BY ALL;
+COMMENT ON MACRO TABLE item_selves_of IS 'Each item against itself: how often two replicates of one model forget it, and its exchangeable score.';
+
+-- Grain:  (model_id, setting, task_id, itemset_id, protocol_id). F_self = BT_self, since both orders count: shown once.
+CREATE VIEW noise_floor AS
+SELECT model_id, setting, task_id, itemset_id, protocol_id, count(*) AS n_items, avg(f_self) AS f_self,
+       sqrt(var_pop(f_self) / count(*)) AS f_self_se,
+       CASE WHEN NOT bool_or(blind) THEN avg(f_exch_self) END AS f_exch_self
+FROM item_selves_of() GROUP BY ALL;
+COMMENT ON VIEW noise_floor IS 'How much a model forgets against itself from one replicate to the next: the noise under every F and BT.';
+
+-- Grain:  (pair, setting, task), items measured at least twice by both models.    Nulls: no row without replicates.
+-- f_exch_x = f_exch(before, after) - mean of the two self comparisons: 0 in expectation when nothing changed, whatever
+-- the partial knowledge, slips or distractors. F_sym, BT_sym likewise; V = F_sym + BT_sym, BT_sym - F_sym = net.
+CREATE MACRO task_selves_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH across AS (
+    SELECT before_id, after_id, setting, task_id, before_itemset, before_protocol, after_itemset, after_protocol, sample_key,
+           bool_or(answer = 'multi') AS multi, bool_or(blind) AS blind, avg(COLUMNS('^(f|bt|f_exch|bt_exch)$')) AS '\0'
+    FROM item_scores_of(before_model, after_model, ['pair', 'cross']) GROUP BY ALL),
+own AS MATERIALIZED (FROM item_selves_of(before_model, after_model)),
+item AS (
+    SELECT x.before_id, x.after_id, x.setting, x.task_id, x.multi, x.blind OR b.blind OR a.blind AS blind,
+           (b.f_self + a.f_self) / 2 AS f_self, x.f - (b.f_self + a.f_self) / 2 AS f_sym, x.bt - (b.f_self + a.f_self) / 2 AS bt_sym,
+           x.f_exch - (b.f_exch_self + a.f_exch_self) / 2 AS f_exch_x, x.bt_exch - (b.f_exch_self + a.f_exch_self) / 2 AS bt_exch_x
+    FROM across AS x
+    JOIN own AS b ON b.model_id = x.before_id AND b.itemset_id = x.before_itemset AND b.protocol_id = x.before_protocol AND b.sample_key = x.sample_key
+    JOIN own AS a ON a.model_id = x.after_id AND a.itemset_id = x.after_itemset AND a.protocol_id = x.after_protocol AND a.sample_key = x.sample_key)
+SELECT before_id, after_id, setting, task_id, count(*) AS n_replicated, avg(f_self) AS f_self,
+       avg(f_sym) AS f_sym, avg(bt_sym) AS bt_sym, avg(f_sym + bt_sym) AS v,
+       sqrt(var_pop(f_sym) / count(*)) AS f_sym_se, sqrt(var_pop(bt_sym) / count(*)) AS bt_sym_se, sqrt(var_pop(f_sym + bt_sym) / count(*)) AS v_se,
+       bool_or(blind) OR bool_or(multi) AS unidentified, count(f_exch_x) AS n_exch_x,
+       if(unidentified, NULL, avg(f_exch_x)) AS f_exch_x, if(unidentified, NULL, sqrt(var_pop(f_exch_x) / n_exch_x)) AS f_exch_x_se,
+       if(unidentified, NULL, avg(bt_exch_x)) AS bt_exch_x, if(unidentified, NULL, sqrt(var_pop(bt_exch_x) / n_exch_x)) AS bt_exch_x_se
+FROM item GROUP BY before_id, after_id, setting, task_id;
+COMMENT ON MACRO TABLE task_selves_of IS 'What replicates add to a task: forgetting beyond the noise of both models against themselves.';
+
+-- Grain:  (pair, setting, task, set size m): seed-consistent transitions over every set of m replicates, m = 2, 3.
+-- An item counts in a set when its transition is the same in all m. It conditions on determinism: no estimate of F,
+-- and the variance over sets is no standard error. Source: the code of arXiv 2510.17776.
+CREATE MACRO seed_consistent_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH seen AS MATERIALIZED (
+    SELECT pair_id, before_id, after_id, setting, task_id, replicate, sample_key, transition
+    FROM transition_rows(before_model, after_model, ['pair']) WHERE transition IS NOT NULL),
+replicates AS (SELECT DISTINCT pair_id, before_id, after_id, setting, task_id, replicate FROM seen),
+sets AS (
+    SELECT x.* EXCLUDE (replicate), [x.replicate, y.replicate] AS members
+    FROM replicates AS x JOIN replicates AS y USING (before_id, after_id, setting, task_id) WHERE x.replicate < y.replicate
+    UNION ALL
+    SELECT x.* EXCLUDE (replicate), [x.replicate, y.replicate, z.replicate]
+    FROM replicates AS x JOIN replicates AS y USING (before_id, after_id, setting, task_id)
+    JOIN replicates AS z USING (before_id, after_id, setting, task_id) WHERE x.replicate < y.replicate AND y.replicate < z.replicate),
+same AS (
+    SELECT s.*, r.sample_key, any_value(r.transition) AS transition
+    FROM sets AS s JOIN seen AS r USING (before_id, after_id, setting, task_id)
+    WHERE list_contains(s.members, r.replicate)
+    GROUP BY ALL HAVING count(*) = len(s.members) AND min(r.transition) = max(r.transition)),
+counted AS (
+    SELECT s.*, count(k.sample_key) AS n, count(*) FILTER (transition = '1->1') AS n11, count(*) FILTER (transition = '1->0') AS n10,
+           count(*) FILTER (transition = '0->1') AS n01, count(*) FILTER (transition = '0->0') AS n00
+    FROM sets AS s LEFT JOIN same AS k USING (before_id, after_id, setting, task_id, members) GROUP BY ALL)
+SELECT pair_id, before_id, after_id, setting, task_id, len(members) AS set_size, count(*) AS n_sets,
+       avg(COLUMNS('^n\d*$')) AS '\0_mean', var_samp(COLUMNS('^n\d*$')) AS '\0_var', ratio(sum(n10), sum(n)) AS f_consistent,
+       ratio(sum(n01), sum(n)) AS bt_consistent
+FROM counted GROUP BY pair_id, before_id, after_id, setting, task_id, set_size;
+COMMENT ON MACRO TABLE seed_consistent_of IS 'seed_consistent for two given models.';
+CREATE VIEW seed_consistent AS FROM seed_consistent_of();
+COMMENT ON VIEW seed_consistent IS 'Transitions that are the same in every replicate of a set, mean and variance over sets; no estimate of F.';
+
+-- ==== 7. metrics of a task, a category, a pair ========================================================================
+-- Values are means over replicates; x_sd_seed is their sample sd (NULL for one replicate), x_se the error over items.
+
+-- Grain:  (pair, setting, task).    Nulls: as task_replicates; f_self ... f_exch_x without two replicates of both models.
+-- Intervals: F, BT Wilson; f_exch, f_known padded_mean +- 1.96 padded_se (from f_known's lower to f_known_max's upper
+--         end; free-form Wilson); F_true and f_exch_x value +- 1.96 se.
+CREATE MACRO task_metrics_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH value AS (
+    SELECT pair_id, before_id, after_id, setting, task_id, count(*) AS n_replicates, one_of(list(DISTINCT method)) AS method,
+           bool_or(sparse) AS sparse,
+           avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0',
+           stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
+    FROM task_replicates_of(before_model, after_model) GROUP BY pair_id, before_id, after_id, setting, task_id)
+SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, task_id, multi, f_exch_mid, bt_exch_mid, f_known_mid, f_known_max_mid, bt_known_mid, bt_known_max_mid),
+       s.* EXCLUDE (before_id, after_id, setting, task_id, unidentified),
+       wilson_lo(f * n_items, n_items) AS f_lo, wilson_hi(f * n_items, n_items) AS f_hi,
+       wilson_lo(bt * n_items, n_items) AS bt_lo, wilson_hi(bt * n_items, n_items) AS bt_hi,
+       f_true_unclipped - z95() * f_true_se AS f_true_lo, f_true_unclipped + z95() * f_true_se AS f_true_hi,
+       bt_true_unclipped - z95() * bt_true_se AS bt_true_lo, bt_true_unclipped + z95() * bt_true_se AS bt_true_hi,
+       if(f_exch IS NULL, NULL, f_exch_mid - z95() * f_exch_se) AS f_exch_lo, if(f_exch IS NULL, NULL, f_exch_mid + z95() * f_exch_se) AS f_exch_hi,
+       if(bt_exch IS NULL, NULL, bt_exch_mid - z95() * bt_exch_se) AS bt_exch_lo, if(bt_exch IS NULL, NULL, bt_exch_mid + z95() * bt_exch_se) AS bt_exch_hi,
+       CASE WHEN method = 'free-form' THEN f_lo ELSE f_known_mid - z95() * f_known_se END AS f_known_lo,
+       CASE WHEN method = 'free-form' THEN f_hi ELSE f_known_max_mid + z95() * f_known_max_se END AS f_known_hi,
+       CASE WHEN method = 'free-form' THEN bt_lo ELSE bt_known_mid - z95() * bt_known_se END AS bt_known_lo,
+       CASE WHEN method = 'free-form' THEN bt_hi ELSE bt_known_max_mid + z95() * bt_known_max_se END AS bt_known_hi,
+       f_exch_x - z95() * f_exch_x_se AS f_exch_x_lo, f_exch_x + z95() * f_exch_x_se AS f_exch_x_hi,
+       bt_exch_x - z95() * bt_exch_x_se AS bt_exch_x_lo, bt_exch_x + z95() * bt_exch_x_se AS bt_exch_x_hi
+FROM value AS v
+JOIN task_errors_of(before_model, after_model) AS e USING (before_id, after_id, setting, task_id)
+LEFT JOIN task_selves_of(before_model, after_model) AS s USING (before_id, after_id, setting, task_id);
+COMMENT ON MACRO TABLE task_metrics_of IS 'task_metrics for two given models, declared as a pair or not.';
+CREATE VIEW task_metrics AS FROM task_metrics_of();
+COMMENT ON VIEW task_metrics IS 'Every metric of every declared pair per setting and task, over replicates, with intervals over items.';
+
+-- Grain:  (map, task_id). Every map sorts every task: what it leaves out is Other. Map benchmark needs no declaration.
+CREATE VIEW task_categories AS
+SELECT m.map, t.task_id, coalesce(c.category, 'Other') AS category
+FROM (SELECT DISTINCT map FROM categories) AS m CROSS JOIN tasks AS t
+LEFT JOIN categories AS c ON c.map = m.map AND c.task_id = t.task_id
+UNION ALL
+SELECT 'benchmark', task_id, benchmark FROM tasks;
+COMMENT ON VIEW task_categories IS 'The category of every task in every map; Other where a map is silent; map benchmark sorts by benchmark.';
+
+-- Grain:  (pair, setting, map, category, replicate).    Source: aggregation of arXiv 2510.17776.
+CREATE MACRO category_replicates_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT pair_id, before_id, after_id, setting, map, category, replicate, count(*) AS n_tasks, count(f_true) AS n_tasks_adjusted,
+       CAST(sum(n) AS BIGINT) AS n, CAST(sum(n10) AS BIGINT) AS n10, CAST(sum(n01) AS BIGINT) AS n01,
+       CAST(sum(n_unpaired_before + n_unpaired_after) AS BIGINT) AS n_unpaired,
+       avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0'
+FROM task_replicates_of(before_model, after_model) JOIN task_categories USING (task_id)
+GROUP BY pair_id, before_id, after_id, setting, map, category, replicate;
+COMMENT ON MACRO TABLE category_replicates_of IS 'Unweighted mean over the tasks of a category, per replicate.';
+
+-- Above a task: square-and-add over its tasks (Newcombe 1998; Zou and Donner 2008): lower = mean - sqrt(sum (x - lo)^2)/T.
+-- It is var(category) = sum var_task / T^2 where intervals are symmetric, and the task's own interval where T = 1.
+CREATE MACRO reach(x, bound) AS sqrt(sum((x - bound)^2)) / nullif(count(x - bound), 0);
+COMMENT ON MACRO reach IS 'Aggregate: distance from a mean of independent parts to an end of its interval, from the parts'' intervals.';
+
+-- Grain:  (pair, setting, map, category).
+CREATE MACRO category_errors_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT before_id, after_id, setting, map, category, one_of(list(DISTINCT method)) AS method, bool_or(sparse) AS sparse,
+       CAST(sum(n_items) AS BIGINT) AS n_items, count(f_exch) AS n_tasks_exch, count(f_exch_x) AS n_tasks_x,
+       avg(COLUMNS('^(f_self|f_sym|bt_sym|v|f_exch_x|bt_exch_x)$')) AS '\0',
+       sqrt(sum(COLUMNS('_se$')^2)) / nullif(count(COLUMNS('_se$')), 0) AS '\0',
+       reach(f, f_lo) AS f_down, reach(f, f_hi) AS f_up, reach(bt, bt_lo) AS bt_down, reach(bt, bt_hi) AS bt_up,
+       reach(f_true_unclipped, f_true_lo) AS f_true_down, reach(f_true_unclipped, f_true_hi) AS f_true_up,
+       reach(bt_true_unclipped, bt_true_lo) AS bt_true_down, reach(bt_true_unclipped, bt_true_hi) AS bt_true_up,
+       reach(f_exch, f_exch_lo) AS f_exch_down, reach(f_exch, f_exch_hi) AS f_exch_up,
+       reach(bt_exch, bt_exch_lo) AS bt_exch_down, reach(bt_exch, bt_exch_hi) AS bt_exch_up,
+       reach(f_known, f_known_lo) AS f_known_down, reach(f_known_max, f_known_hi) AS f_known_up,
+       reach(bt_known, bt_known_lo) AS bt_known_down, reach(bt_known_max, bt_known_hi) AS bt_known_up
+FROM task_metrics_of(before_model, after_model) JOIN task_categories USING (task_id)
+GROUP BY before_id, after_id, setting, map, category;
+COMMENT ON MACRO TABLE category_errors_of IS 'Errors over items and self comparisons of a category: its tasks are independent, each counts 1/T.';
+
+CREATE MACRO category_metrics_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH value AS (
+    SELECT pair_id, before_id, after_id, setting, map, category, count(*) AS n_replicates, max(n_tasks) AS n_tasks,
+           max(n_tasks_adjusted) AS n_tasks_adjusted, max(n_unpaired) AS n_unpaired,
+           max(n10) FILTER (replicate = 0) AS n10_pooled, max(n01) FILTER (replicate = 0) AS n01_pooled,
+           avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0',
+           stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
+    FROM category_replicates_of(before_model, after_model) GROUP BY pair_id, before_id, after_id, setting, map, category)
+SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map, category,
+            f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up, f_exch_down, f_exch_up, bt_exch_down, bt_exch_up, f_known_down, f_known_up, bt_known_down, bt_known_up),
+       mcnemar_exact(n10_pooled, n01_pooled) AS mcnemar_p_pooled, mcnemar_midp(n10_pooled, n01_pooled) AS mcnemar_mid_p_pooled,
+       f - f_down AS f_lo, f + f_up AS f_hi,
+       bt - bt_down AS bt_lo, bt + bt_up AS bt_hi,
+       f_true_unclipped - f_true_down AS f_true_lo, f_true_unclipped + f_true_up AS f_true_hi,
+       bt_true_unclipped - bt_true_down AS bt_true_lo, bt_true_unclipped + bt_true_up AS bt_true_hi,
+       f_exch - f_exch_down AS f_exch_lo, f_exch + f_exch_up AS f_exch_hi,
+       bt_exch - bt_exch_down AS bt_exch_lo, bt_exch + bt_exch_up AS bt_exch_hi,
+       f_known - f_known_down AS f_known_lo, f_known_max + f_known_up AS f_known_hi,
+       bt_known - bt_known_down AS bt_known_lo, bt_known_max + bt_known_up AS bt_known_hi,
+       f_exch_x - z95() * f_exch_x_se AS f_exch_x_lo, f_exch_x + z95() * f_exch_x_se AS f_exch_x_hi,
+       bt_exch_x - z95() * bt_exch_x_se AS bt_exch_x_lo, bt_exch_x + z95() * bt_exch_x_se AS bt_exch_x_hi
+FROM value AS v JOIN category_errors_of(before_model, after_model) AS e USING (before_id, after_id, setting, map, category);
+COMMENT ON MACRO TABLE category_metrics_of IS 'category_metrics for two given models, declared as a pair or not.';
+CREATE VIEW category_metrics AS FROM category_metrics_of();
+COMMENT ON VIEW category_metrics IS 'Every metric of every declared pair per setting, map and category: unweighted mean over tasks, then over replicates.';
+
+-- Grain:  (pair, setting, map): unweighted mean over the map's categories; Other is outside the map and outside the mean.
+CREATE MACRO pair_metrics_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH replicates AS (
+    SELECT pair_id, before_id, after_id, setting, map, replicate, count(*) AS n_categories, CAST(sum(n_tasks) AS BIGINT) AS n_tasks,
+           CAST(sum(n_tasks_adjusted) AS BIGINT) AS n_tasks_adjusted, CAST(sum(n) AS BIGINT) AS n, CAST(sum(n10) AS BIGINT) AS n10,
+           CAST(sum(n01) AS BIGINT) AS n01, CAST(sum(n_unpaired) AS BIGINT) AS n_unpaired,
+           avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0'
+    FROM category_replicates_of(before_model, after_model) WHERE category <> 'Other'
+    GROUP BY pair_id, before_id, after_id, setting, map, replicate),
+value AS (
+    SELECT pair_id, before_id, after_id, setting, map, count(*) AS n_replicates, max(n_categories) AS n_categories, max(n_tasks) AS n_tasks,
+           max(n_tasks_adjusted) AS n_tasks_adjusted, max(n_unpaired) AS n_unpaired,
+           max(n10) FILTER (replicate = 0) AS n10_pooled, max(n01) FILTER (replicate = 0) AS n01_pooled,
+           avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0',
+           stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
+    FROM replicates GROUP BY pair_id, before_id, after_id, setting, map),
+error AS (
+    SELECT before_id, after_id, setting, map, one_of(list(DISTINCT method)) AS method, bool_or(sparse) AS sparse,
+           CAST(sum(n_items) AS BIGINT) AS n_items, CAST(sum(n_tasks_exch) AS BIGINT) AS n_tasks_exch, CAST(sum(n_tasks_x) AS BIGINT) AS n_tasks_x,
+           avg(COLUMNS('^(f_self|f_sym|bt_sym|v|f_exch_x|bt_exch_x)$')) AS '\0',
+           sqrt(sum(COLUMNS('_se$')^2)) / nullif(count(COLUMNS('_se$')), 0) AS '\0',
+           reach(f, f_lo) AS f_down, reach(f, f_hi) AS f_up,
+           reach(bt, bt_lo) AS bt_down, reach(bt, bt_hi) AS bt_up,
+           reach(f_true_unclipped, f_true_lo) AS f_true_down, reach(f_true_unclipped, f_true_hi) AS f_true_up,
+           reach(bt_true_unclipped, bt_true_lo) AS bt_true_down, reach(bt_true_unclipped, bt_true_hi) AS bt_true_up,
+           reach(f_exch, f_exch_lo) AS f_exch_down, reach(f_exch, f_exch_hi) AS f_exch_up,
+           reach(bt_exch, bt_exch_lo) AS bt_exch_down, reach(bt_exch, bt_exch_hi) AS bt_exch_up,
+           reach(f_known, f_known_lo) AS f_known_down, reach(f_known_max, f_known_hi) AS f_known_up,
+           reach(bt_known, bt_known_lo) AS bt_known_down, reach(bt_known_max, bt_known_hi) AS bt_known_up
+    FROM category_metrics_of(before_model, after_model) WHERE category <> 'Other' GROUP BY before_id, after_id, setting, map)
+SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map,
+            f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up, f_exch_down, f_exch_up, bt_exch_down, bt_exch_up, f_known_down, f_known_up, bt_known_down, bt_known_up),
+       mcnemar_exact(n10_pooled, n01_pooled) AS mcnemar_p_pooled, mcnemar_midp(n10_pooled, n01_pooled) AS mcnemar_mid_p_pooled,
+       f - f_down AS f_lo, f + f_up AS f_hi,
+       bt - bt_down AS bt_lo, bt + bt_up AS bt_hi,
+       f_true_unclipped - f_true_down AS f_true_lo, f_true_unclipped + f_true_up AS f_true_hi,
+       bt_true_unclipped - bt_true_down AS bt_true_lo, bt_true_unclipped + bt_true_up AS bt_true_hi,
+       f_exch - f_exch_down AS f_exch_lo, f_exch + f_exch_up AS f_exch_hi,
+       bt_exch - bt_exch_down AS bt_exch_lo, bt_exch + bt_exch_up AS bt_exch_hi,
+       f_known - f_known_down AS f_known_lo, f_known_max + f_known_up AS f_known_hi,
+       bt_known - bt_known_down AS bt_known_lo, bt_known_max + bt_known_up AS bt_known_hi,
+       f_exch_x - z95() * f_exch_x_se AS f_exch_x_lo, f_exch_x + z95() * f_exch_x_se AS f_exch_x_hi,
+       bt_exch_x - z95() * bt_exch_x_se AS bt_exch_x_lo, bt_exch_x + z95() * bt_exch_x_se AS bt_exch_x_hi
+FROM value AS v JOIN error AS e USING (before_id, after_id, setting, map);
+COMMENT ON MACRO TABLE pair_metrics_of IS 'pair_metrics for two given models, declared as a pair or not.';
+CREATE VIEW pair_metrics AS FROM pair_metrics_of();
+COMMENT ON VIEW pair_metrics IS 'Every metric of every declared pair per setting and map: unweighted mean over categories, then over replicates.';
+
+-- Grain:  (setting, map, category) of two given models. known: f_exch_x where every task of the category has it (checked
+--         against both models' own noise), else f_known, unchecked. Maps that sort none of the tasks are left out.
+CREATE MACRO forgetting(before_model, after_model) AS TABLE
+WITH row AS (SELECT *, n_tasks_x = n_tasks AS checked FROM category_metrics_of(before_model, after_model))
+SELECT setting, map, category, n_tasks, n_items, n_replicates, a_pre, a_post, f, f_lo, f_hi, bt, bt_lo, bt_hi, f_true, bt_true,
+       if(checked, f_exch_x, f_known) AS f_knowledge, if(checked, f_exch_x_lo, f_known_lo) AS f_knowledge_lo,
+       if(checked, f_exch_x_hi, f_known_hi) AS f_knowledge_hi,
+       if(checked, bt_exch_x, bt_known) AS bt_knowledge, if(checked, bt_exch_x_lo, bt_known_lo) AS bt_knowledge_lo,
+       if(checked, bt_exch_x_hi, bt_known_hi) AS bt_knowledge_hi,
+       if(checked, 'exchangeable, against itself', method || ', unchecked') AS knowledge_method,
+       n10_pooled, n01_pooled, mcnemar_p_pooled, n_unpaired, sparse
+FROM row WHERE map IN (SELECT map FROM row WHERE category <> 'Other');
+COMMENT ON MACRO TABLE forgetting IS 'FROM forgetting(''A'', ''B''): what B forgot and gained against A, by category, raw and beyond luck, with intervals.';
+
+-- ==== 8. integrity ====================================================================================================
+-- Identity, as SQL: what the ids of a catalog must be.
+
+CREATE MACRO run_id_of(model_id, itemset_id, protocol_id, replicate) AS
+    CAST(CAST('0x' || sha256(concat_ws(chr(10), model_id, itemset_id, protocol_id, replicate))[:14] AS BIGINT) >> 3 AS BIGINT);
+COMMENT ON MACRO run_id_of IS 'First 53 bits of sha256 over the four parts of a run, joined by newlines: exact in JSON and in a double.';
+CREATE MACRO itemset_id_of(keys) AS sha256(array_to_string(keys, chr(10)))[:16];
+COMMENT ON MACRO itemset_id_of IS 'First 16 hex of sha256 over the sample_keys in order, joined by newlines.';
+
+-- Grain:  (problem, detail). Empty in a sound catalog: connect() refuses one that is not, `catalog check` lists it.
+CREATE VIEW integrity AS
+WITH twice AS (
+    SELECT 'models' AS place, model_id AS id FROM models UNION ALL SELECT 'tasks', task_id FROM tasks
+    UNION ALL SELECT 'categories', map || ' ' || task_id FROM categories UNION ALL SELECT 'itemsets', itemset_id FROM itemsets
+    UNION ALL SELECT 'protocols', protocol_id FROM protocols UNION ALL SELECT 'runs', CAST(run_id AS VARCHAR) FROM runs
+    UNION ALL SELECT 'pairs', pair_id FROM pairs UNION ALL SELECT 'pairs', before_id || ' -> ' || after_id FROM pairs
+    UNION ALL SELECT 'samples', itemset_id || ' item ' || item FROM samples
+    UNION ALL SELECT 'samples', itemset_id || ' key ' || sample_key FROM samples
+    UNION ALL SELECT 'outcomes', 'run ' || run_id || ' item ' || item FROM outcomes
+    UNION ALL SELECT 'option_scores', 'run ' || run_id || ' item ' || item FROM option_scores
+    UNION ALL SELECT 'generations', 'run ' || run_id || ' item ' || item FROM generations),
+answered AS (
+    SELECT o.*, s.answer, s.n_options, s.gold FROM outcomes AS o JOIN runs AS r USING (run_id)
+    JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item)
+SELECT 'more than one row' AS problem, place || ': ' || id AS detail FROM twice GROUP BY place, id HAVING count(*) > 1
+UNION ALL SELECT 'run of an unknown model', run_id || ': ' || model_id FROM runs ANTI JOIN models USING (model_id)
+UNION ALL SELECT 'run of an unknown itemset', run_id || ': ' || itemset_id FROM runs ANTI JOIN itemsets USING (itemset_id)
+UNION ALL SELECT 'run of an unknown protocol', run_id || ': ' || protocol_id FROM runs ANTI JOIN protocols USING (protocol_id)
+UNION ALL SELECT 'itemset of an unknown task', itemset_id || ': ' || task_id FROM itemsets ANTI JOIN tasks USING (task_id)
+UNION ALL SELECT 'pair of an unknown model', pair_id || ': ' || model_id
+          FROM (SELECT pair_id, unnest([before_id, after_id]) AS model_id FROM pairs) ANTI JOIN models USING (model_id)
+UNION ALL SELECT 'pair of a model with itself', pair_id FROM pairs WHERE before_id = after_id
+UNION ALL SELECT 'outcomes of an unknown run', CAST(run_id AS VARCHAR) FROM (SELECT DISTINCT run_id FROM outcomes) ANTI JOIN runs USING (run_id)
+UNION ALL SELECT 'run without outcomes', CAST(run_id AS VARCHAR) FROM runs ANTI JOIN outcomes USING (run_id)
+UNION ALL SELECT 'outcome of an item its itemset lacks', 'run ' || o.run_id || ' item ' || o.item
+          FROM outcomes AS o JOIN runs AS r USING (run_id) ANTI JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item
+UNION ALL SELECT 'run_id is not the hash of its parts', CAST(run_id AS VARCHAR) FROM runs
+          WHERE run_id <> run_id_of(model_id, itemset_id, protocol_id, replicate)
+UNION ALL SELECT 'itemset_id or n_items is not that of its samples', itemset_id
+          FROM itemsets LEFT JOIN (SELECT itemset_id, list(sample_key ORDER BY item) AS keys FROM samples GROUP BY itemset_id) USING (itemset_id)
+          WHERE keys IS NULL OR itemset_id <> itemset_id_of(keys) OR n_items <> len(keys)
+UNION ALL SELECT 'sample_key is not scheme:hash#occurrence', itemset_id || ' item ' || item FROM samples
+          WHERE NOT regexp_full_match(sample_key, '(qog|doc|prompt|src):[0-9a-f]{16,64}#\d+')
+UNION ALL SELECT 'choice item with fewer than 2 options', itemset_id || ' item ' || item FROM samples
+          WHERE answer <> 'free' AND coalesce(n_options, 0) < 2
+UNION ALL SELECT 'free-form item with options', itemset_id || ' item ' || item FROM samples WHERE answer = 'free' AND n_options IS NOT NULL
+UNION ALL SELECT 'gold is not one of the options', itemset_id || ' item ' || item FROM samples
+          WHERE answer <> 'free' AND (len(gold) = 0 OR (answer = 'choice' AND len(gold) > 1)
+                OR NOT list_bool_and(list_transform(gold, lambda g: coalesce(TRY_CAST(g AS INTEGER) BETWEEN 0 AND n_options - 1, FALSE))))
+UNION ALL SELECT 'one item with two numbers of options', i.task_id || ' ' || s.sample_key FROM samples AS s JOIN itemsets AS i USING (itemset_id)
+          GROUP BY i.task_id, s.sample_key HAVING count(DISTINCT coalesce(s.n_options, 0)) > 1
+UNION ALL SELECT 'predicted is not one of the options', 'run ' || run_id || ' item ' || item FROM answered
+          WHERE predicted IS NOT NULL AND NOT coalesce(predicted BETWEEN 0 AND n_options - 1, FALSE)
+UNION ALL SELECT 'correct contradicts predicted and gold', 'run ' || run_id || ' item ' || item FROM answered
+          WHERE answer = 'choice' AND predicted IS NOT NULL AND correct IS NOT NULL AND correct <> (gold[1] = CAST(predicted AS VARCHAR))
+UNION ALL SELECT 'correct contradicts status', 'run ' || run_id || ' item ' || item FROM outcomes
+          WHERE (correct IS NULL) <> (status = 'error') OR (correct AND status IN ('unparsed', 'truncated'))
+UNION ALL SELECT 'not as many scores as options', 'run ' || v.run_id || ' item ' || v.item
+          FROM option_scores AS v JOIN runs AS r USING (run_id) JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = v.item
+          WHERE len(v.scores) <> coalesce(s.n_options, 0)
+UNION ALL SELECT 'replicates of a protocol that cannot vary', min(r.run_id) || ': ' || p.setting || ' of ' || r.model_id
+          FROM runs AS r JOIN protocols AS p USING (protocol_id)
+          WHERE p.decoding IN ('scored', 'greedy') AND p.option_order IS DISTINCT FROM 'shuffled'
+          GROUP BY r.model_id, r.itemset_id, r.protocol_id, p.setting HAVING count(DISTINCT r.replicate) > 1;
+COMMENT ON VIEW integrity IS 'What makes a catalog wrong, one row per fault; empty in a sound one.';
+
+-- ==== 9. what every column means ======================================================================================
+-- One meaning per column name, wherever it stands. Not listed, because they follow from a listed name: bt_* is the
+-- mirror of f_*; *_lo, *_hi, *_se, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
+
+CREATE TABLE glossary (name VARCHAR NOT NULL, meaning VARCHAR NOT NULL);
+COMMENT ON TABLE glossary IS 'What every column name means, once; derived names are left out.';
+INSERT INTO glossary VALUES
+    -- what is stored
+    ('model_id', 'org/name@revision, or local/name@12 hex of the weights'' sha256; never a path.'),
+    ('family', 'Models of one family share architecture and data; they are not independent.'),
+    ('n_params', 'Number of parameters.'), ('kind', 'Of a model: base, instruct, ...; of a run pair: pair, cross, self, consecutive.'),
+    ('parents', 'model_ids it was made from.'), ('lineage', 'Name of the training run whose checkpoints belong together.'),
+    ('step', 'Position of a checkpoint in its lineage.'), ('stage_task', 'Task trained last at this step.'),
+    ('recipe', 'How the model was made.'), ('quantisation', 'Number format of the weights where not the original one.'),
+    ('task_id', 'benchmark/subset, without split or sample suffix.'), ('benchmark', 'First part of task_id.'), ('subset', 'Second part of task_id.'),
+    ('behavioural', 'Asks for behaviour, not knowledge: left out where a base model is in the pair.'),
+    ('map', 'A way to sort tasks into categories; paper is that of arXiv 2510.17776.'), ('category', 'Category of the task in the map; Other where the map is silent.'),
+    ('itemset_id', 'First 16 hex of sha256 over the sample_keys in order.'), ('source', 'Where it came from, as given; never a path of a machine.'),
+    ('source_revision', 'Revision of the source.'), ('split', 'Split of the source.'),
+    ('permutation_seed', 'Seed that shuffled the options before the keys were taken; NULL is the published order.'),
+    ('n_items', 'Number of items.'), ('item', 'Position in the itemset: storage only, nothing pairs on it.'),
+    ('sample_key', 'scheme:hash#occurrence of an item; two outcomes pair when task_id and sample_key are equal.'),
+    ('answer', 'choice (one gold option), free (text) or multi (several golds).'), ('n_options', 'Number of options k; NULL for free-form.'),
+    ('gold', 'Gold option indices from 0, or accepted texts.'), ('source_id', 'The source''s own id.'),
+    ('protocol_id', 'First 16 hex of sha256 over the protocol without its setting.'), ('setting', 'Name under which runs are compared.'),
+    ('prompt_style', 'How the question is written.'), ('shots', 'Solved examples before the question.'),
+    ('template', 'none, or model: the model''s own chat template.'), ('decoding', 'scored (no text generated), greedy or sampled.'),
+    ('temperature', 'Sampling temperature.'), ('top_p', 'Nucleus sampling mass.'), ('max_new_tokens', 'Most tokens generated per answer.'),
+    ('stop', 'Strings that end an answer.'), ('scoring', 'How correctness comes about: sum, per-byte or extracted.'),
+    ('option_order', 'published, or shuffled by sample_key and replicate.'), ('extraction', 'Version of the rules that read an answer.'),
+    ('dtype', 'Number format of the computation.'), ('details', 'What else the protocol fixes, as JSON.'),
+    ('run_id', 'First 53 bits of sha256 over model, itemset, protocol, replicate.'), ('replicate', 'Number of the repetition; equal numbers pair.'),
+    ('after_replicate', 'Replicate of the after run.'), ('rng_seed', 'Seed of the random numbers; information only.'), ('engine', 'What ran the model.'),
+    ('versions', 'Versions of the libraries, as JSON.'), ('hardware', 'Device it ran on.'), ('chat_template_sha256', 'sha256 of the chat template used.'),
+    ('contributor', 'Who ran it, as they wish to be named.'), ('collected_at', 'When, UTC.'), ('wall_s', 'Seconds it took.'),
+    ('correct', 'Right or wrong; NULL is not measured.'), ('predicted', 'Index of the predicted option in published order.'),
+    ('status', 'ok, lenient (read by a lenient rule), unparsed, truncated, error.'), ('reason', 'Rule that read the answer, or why there is none.'),
+    ('n_tokens', 'Tokens generated, or scored.'), ('scores', 'Log-probability per option, in nats or nats per byte.'), ('text', 'Generated text.'),
+    ('pair_id', 'Name of a declared pair, or before -> after.'), ('before_id', 'model_id before post-training.'), ('after_id', 'model_id after.'),
+    ('regime', 'Kind of post-training.'), ('data_examples', 'Post-training examples.'), ('data_tokens', 'Post-training tokens.'),
+    ('paper', 'Where it is printed.'), ('table_no', 'Table of the paper.'), ('before_model', 'Model before, as printed.'), ('after_model', 'Model after, as printed.'),
+    ('size_b', 'Parameters in billions, as printed.'), ('metric', 'Metric, as printed.'), ('value', 'Figure as printed.'), ('std', 'Its printed deviation.'),
+    ('ceiling', 'Printed ceiling.'), ('unit', 'Its unit.'), ('confidence', 'How surely the figure was read.'),
+    -- who is compared with whom
+    ('base', 'The model is a base model.'), ('before_run', 'run_id before.'), ('after_run', 'run_id after.'), ('before_itemset', 'Itemset before.'),
+    ('after_itemset', 'Itemset after.'), ('before_protocol', 'Protocol before.'), ('after_protocol', 'Protocol after.'),
+    ('n_common', 'Items both itemsets hold.'), ('n_before', 'Items of the before itemset.'), ('n_after', 'Items of the after itemset.'),
+    ('before_correct', 'Right before; NULL not measured.'), ('after_correct', 'Right after; NULL not measured.'), ('before_predicted', 'Option predicted before.'),
+    ('after_predicted', 'Option predicted after.'), ('before_status', 'Status before.'), ('after_status', 'Status after.'),
+    ('parsed', 'An answer was read: status ok or lenient.'), ('transition', '1->1 kept, 1->0 forgotten, 0->1 gained, 0->0 never; NULL not measured on a side.'),
+    -- counts
+    ('n', 'Items measured on both sides.'), ('n11', 'Right before and after.'), ('n10', 'Right before, wrong after: forgotten.'),
+    ('n01', 'Wrong before, right after: gained.'), ('n00', 'Wrong before and after.'), ('d', 'Wrong on both sides, both read, with different options.'),
+    ('n_blind', 'Wrong on both sides, both read, but an option is not known.'), ('n10_unparsed', 'Forgotten, with an answer that could not be read.'),
+    ('n01_unparsed', 'Gained, where the answer before could not be read.'), ('n00_to_unparsed', 'Wrong on both sides, read before, not after.'),
+    ('n00_from_unparsed', 'Wrong on both sides, read after, not before.'), ('n_unpaired_before', 'Items measured before only.'),
+    ('n_unpaired_after', 'Items measured after only.'), ('n_unpaired', 'Items measured on one side only.'), ('n_exch', 'Items with 3 or more options and known predictions.'),
+    ('n_exch_x', 'Items in f_exch_x.'), ('n_replicates', 'Replicates averaged.'), ('n_replicated', 'Items both models answered at least twice.'),
+    ('n_tasks', 'Tasks averaged.'), ('n_tasks_adjusted', 'Tasks with chance-adjusted metrics (no multi-gold items).'), ('n_tasks_exch', 'Tasks with f_exch.'),
+    ('n_tasks_x', 'Tasks with f_exch_x.'), ('n_categories', 'Categories averaged.'), ('n10_pooled', 'n10 summed over tasks, replicate 0.'), ('n01_pooled', 'n01 summed over tasks, replicate 0.'),
+    ('set_size', 'Replicates in a set.'), ('n_sets', 'Sets of replicates.'),
+    -- metrics, raw
+    ('a_pre', 'Accuracy before.'), ('a_post', 'Accuracy after.'), ('net', 'a_post - a_pre = bt - f.'), ('f', 'Forgetting F = n10/n (also NFR), raw.'),
+    ('bt', 'Backward transfer BT = n01/n (also PFR), raw.'), ('flips', 'F + BT.'), ('all_flips', '(n10 + n01 + d)/n; choice items with known options only.'),
+    ('f_cond', 'n10/(n11 + n10): share of what was right that is lost.'), ('btc', '1 - f_cond: backward trust compatibility.'), ('bec', 'n00/(n00 + n10): backward error compatibility.'),
+    ('f_relative', 'Relative NFR: F/(a_pre (1 - a_post)), 1 where errors are independent.'), ('f_conventional', 'max(a_pre - a_post, 0): what comparing accuracies shows of F.'),
+    ('f_unparsed', 'Part of F whose answer after could not be read (format).'), ('f_wrong', 'Part of F with a wrong answer after.'),
+    -- metrics, beyond luck
+    ('f_lucky', 'Flips by luck in arXiv 2510.17776: (1-a_pre)(1-a_post)/(k-1); assumes independent errors.'),
+    ('f_true', 'max(F - f_lucky, 0): chance-adjusted forgetting of arXiv 2510.17776; interval is that of the unclipped value.'),
+    ('f_true_unclipped', 'F - f_lucky; averages without the bias of clipping.'), ('f_max', 'Accuracy above chance: ceiling of F_true in the paper (not strict).'),
+    ('f_latent', 'C (p10 - p00/(k-1)): knowledge lost if guesses are uniform and independent over time.'), ('f_sticky', 'C p10: upper bracket, guesses repeat.'),
+    ('f_exch', 'Flips that exchangeable guessing does not explain; k >= 3; too high under partial knowledge. f_answer + f_format.'),
+    ('f_answer', 'Part of f_exch lost to a wrong option.'), ('f_format', 'Part of f_exch lost to an unreadable answer.'),
+    ('f_known', 'f_exch for k >= 3, f_latent for k = 2 or unknown options, p10 for free-form, weighted by items; never clipped.'),
+    ('f_known_max', 'As f_known, with f_sticky in place of f_latent: upper end of the bracket.'), ('method', 'Of f_known: exchangeable, latent, free-form or mixed.'),
+    ('f_exch_x', 'f_exch minus the mean of both models'' f_exch against themselves: 0 in expectation when nothing changed.'),
+    ('f_self', 'F of a model against its own replicates; in pair views the mean of both models.'), ('f_exch_self', 'f_exch of a model against its own replicates.'),
+    ('f_sym', 'F minus the mean F_self of both models.'), ('v', 'F_sym + BT_sym: mean squared change of the probability of being right; 0 if nothing changed.'),
+    ('f_consistent', 'Forgotten share of the items with the same transition in every replicate of a set.'),
+    ('sparse', 'n < 30 or n10 + n01 + d < 5: shown, not to be ranked or tested.'), ('mcnemar_p', 'Exact McNemar p of net change.'), ('mcnemar_mid_p', 'Mid-p McNemar of net change.'),
+    ('mcnemar_p_pooled', 'Exact McNemar p over the pooled counts of replicate 0.'), ('mcnemar_mid_p_pooled', 'Mid-p McNemar over the pooled counts of replicate 0.'),
+    -- about the catalog itself
+    ('problem', 'Rule that is broken.'), ('detail', 'Where.'), ('name', 'Column name.'), ('meaning', 'What a column of this name holds.'),
+    ('table_name', 'Table or view.'), ('column_name', 'Column.'), ('data_type', 'Type.');
+
+-- Grain:  (table_name, column_name).
+CREATE VIEW columns_explained AS
+WITH ending (ending, words) AS (
+    VALUES ('_lo', 'Lower end of the 95% interval of '), ('_hi', 'Upper end of the 95% interval of '), ('_se', 'Standard error over items of '),
+           ('_sd_seed', 'Sample standard deviation over replicates of '), ('_mean', 'Mean over sets of '), ('_var', 'Sample variance over sets of ')),
+split_name AS (
+    SELECT c.table_name, c.column_name, c.data_type, coalesce(e.words, '') AS words,
+           if(e.ending IS NULL, c.column_name, left(c.column_name, len(c.column_name) - len(e.ending))) AS stem
+    FROM duckdb_columns() AS c LEFT JOIN ending AS e ON ends_with(c.column_name, e.ending) WHERE NOT c.internal)
+SELECT s.table_name, s.column_name, s.data_type,
+       CASE WHEN words <> '' AND (g.meaning IS NOT NULL OR f.meaning IS NOT NULL) THEN words || stem || '.'
+            WHEN g.meaning IS NOT NULL THEN g.meaning
+            WHEN f.meaning IS NOT NULL THEN 'Mirror of ' || f.name || ', gained instead of forgotten.' END AS meaning
+FROM split_name AS s
+LEFT JOIN glossary AS g ON g.name = s.stem
+LEFT JOIN glossary AS f ON s.stem LIKE 'bt!_%' ESCAPE '!' AND f.name = 'f' || s.stem[3:];
+COMMENT ON VIEW columns_explained IS 'Every column of every table and view with its type and meaning.';
