@@ -728,18 +728,27 @@ COMMENT ON MACRO TABLE pair_metrics_of IS 'pair_metrics for two given models, de
 CREATE VIEW pair_metrics AS FROM pair_metrics_of();
 COMMENT ON VIEW pair_metrics IS 'Every metric of every declared pair per setting and map: unweighted mean over categories, then over replicates.';
 
--- Grain:  (setting, map, category) of two given models. known: f_exch_x where every task of the category has it (checked
---         against both models' own noise), else f_known, unchecked. Maps that sort none of the tasks are left out.
+-- Grain:  (setting, map, category) of two given models; maps that sort none of their tasks are left out.
+-- knowledge: checked against both models' own noise where every task of the category has replicates (f_exch_x; free-form
+--         F_sym), else f_known, unchecked.
 CREATE MACRO forgetting(before_model, after_model) AS TABLE
-WITH row AS (SELECT *, n_tasks_x = n_tasks AS checked FROM category_metrics_of(before_model, after_model))
+WITH row AS (
+    SELECT *, CASE WHEN n_tasks_x = n_tasks THEN 'exchangeable' WHEN method = 'free-form' AND f_sym IS NOT NULL THEN 'free-form' END AS checked
+    FROM category_metrics_of(before_model, after_model)),
+known AS (
+    SELECT *, CASE checked WHEN 'exchangeable' THEN f_exch_x WHEN 'free-form' THEN f_sym END AS f_x,
+           CASE checked WHEN 'exchangeable' THEN bt_exch_x WHEN 'free-form' THEN bt_sym END AS bt_x,
+           CASE checked WHEN 'exchangeable' THEN f_exch_x_se WHEN 'free-form' THEN f_sym_se END AS f_x_se,
+           CASE checked WHEN 'exchangeable' THEN bt_exch_x_se WHEN 'free-form' THEN bt_sym_se END AS bt_x_se
+    FROM row)
 SELECT setting, map, category, n_tasks, n_items, n_replicates, a_pre, a_post, f, f_lo, f_hi, bt, bt_lo, bt_hi, f_true, bt_true,
-       if(checked, f_exch_x, f_known) AS f_knowledge, if(checked, f_exch_x_lo, f_known_lo) AS f_knowledge_lo,
-       if(checked, f_exch_x_hi, f_known_hi) AS f_knowledge_hi,
-       if(checked, bt_exch_x, bt_known) AS bt_knowledge, if(checked, bt_exch_x_lo, bt_known_lo) AS bt_knowledge_lo,
-       if(checked, bt_exch_x_hi, bt_known_hi) AS bt_knowledge_hi,
-       if(checked, 'exchangeable, against itself', method || ', unchecked') AS knowledge_method,
+       coalesce(f_x, f_known) AS f_knowledge, coalesce(f_x - z95() * f_x_se, f_known_lo) AS f_knowledge_lo,
+       coalesce(f_x + z95() * f_x_se, f_known_hi) AS f_knowledge_hi,
+       coalesce(bt_x, bt_known) AS bt_knowledge, coalesce(bt_x - z95() * bt_x_se, bt_known_lo) AS bt_knowledge_lo,
+       coalesce(bt_x + z95() * bt_x_se, bt_known_hi) AS bt_knowledge_hi,
+       coalesce(checked || ', against itself', method || ', unchecked') AS knowledge_method,
        n10_pooled, n01_pooled, mcnemar_p_pooled, n_unpaired, sparse
-FROM row WHERE map IN (SELECT map FROM row WHERE category <> 'Other');
+FROM known WHERE map IN (SELECT map FROM row WHERE category <> 'Other');
 COMMENT ON MACRO TABLE forgetting IS 'FROM forgetting(''A'', ''B''): what B forgot and gained against A, by category, raw and beyond luck, with intervals.';
 
 -- ==== 8. integrity ====================================================================================================

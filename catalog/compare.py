@@ -1,5 +1,7 @@
 """`catalog compare`: one block a setting, one row a category; what was not paired is said first."""
 
+import sys
+from functools import reduce
 from pathlib import Path
 
 import duckdb
@@ -8,17 +10,21 @@ from rich.console import Console
 from catalog.errors import CatalogError
 from catalog.output import print_table
 
-COLUMNS = {
+Cell = str | tuple[str, str, str]
+COLUMNS: dict[str, Cell] = {
     "category": "category", "n": "n_items", "before": "a_pre", "after": "a_post", "F": "f", "BT": "bt", "F_true": "f_true",
-    "forgotten beyond luck": "f_knowledge", "95% interval": ("f_knowledge_lo", "f_knowledge_hi"), "gained beyond luck": "bt_knowledge",
-    "95% interval ": ("bt_knowledge_lo", "bt_knowledge_hi"), "McNemar p": "mcnemar_p_pooled", "method": "knowledge_method",
+    "lost [95%]": ("f_knowledge", "f_knowledge_lo", "f_knowledge_hi"), "gained [95%]": ("bt_knowledge", "bt_knowledge_lo", "bt_knowledge_hi"),
+    "net p": "mcnemar_p_pooled", "method": "knowledge_method",
 }  # fmt: skip
 NOTES = """\
-Shares in percent of items; a category is the mean of its tasks, then of replicates. F: right before, wrong after; BT: the
-reverse. F_true: F less luck as arXiv 2510.17776 counts it, assuming independent errors. 'beyond luck': exchangeable, against
-itself = f_exch_x, 0 in expectation when nothing changed; exchangeable, unchecked = f_exch, which reads partial knowledge as
-forgetting; latent = guesses uniform and independent. McNemar tests net change of pooled counts (replicate 0), not forgetting.
-* fewer than 30 items or 5 flips in a task: shown, not to be ranked."""
+Percent of items; a category is the mean of its tasks, then of replicates.
+F: right before, wrong after. BT: the reverse. F_true: F less luck as arXiv 2510.17776 counts it; assumes that errors
+before and after are independent. lost, gained: F and BT beyond luck, with 95% intervals over items. Methods:
+  exch-x  f_exch less both models' own noise: 0 in expectation when nothing changed; free-x likewise, free-form
+  exch?   assumes wrong options exchangeable; unchecked (one replicate): reads partial knowledge as change
+  latent? assumes uniform, independent guesses; its interval ends where guesses repeat; mixed? by number of options
+net p: exact McNemar of NET change, pooled over tasks, replicate 0; a large p does not mean that nothing was forgotten.
+* a task with fewer than 30 items or 5 flips: shown, not to be ranked."""
 
 
 def warnings_of(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list[str]:
@@ -54,14 +60,17 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f}"
 
 
-def cell(row: dict[str, object], source: str | tuple[str, str]) -> str:
+def cell(row: dict[str, object], source: Cell) -> str:
     """One cell of a block."""
     if isinstance(source, tuple):
-        low, high = (row[name] for name in source)
-        return "" if low is None else f"{percent(low)} to {percent(high)}"  # type: ignore[arg-type]
+        middle, low, high = (row[name] for name in source)
+        return "" if middle is None else f"{percent(middle)} [{percent(low)}, {percent(high)}]"  # type: ignore[arg-type]
     value = row[source]
     if source == "mcnemar_p_pooled":
         return "" if value is None else f"{value:.2g}"
+    if source == "knowledge_method":
+        short = {"exchangeable": "exch", "free-form": "free", ", unchecked": "?", ", against itself": "-x"}
+        return reduce(lambda text, pair: text.replace(*pair), short.items(), str(value or ""))
     if source == "category":
         return f"{value}{'*' if row['sparse'] else ''}"
     return percent(value) if isinstance(value, float) else str(value or "")
@@ -69,7 +78,7 @@ def cell(row: dict[str, object], source: str | tuple[str, str]) -> str:
 
 def print_compare(con: duckdb.DuckDBPyConnection, before: str, after: str, chosen_map: str) -> None:
     """Print a block per setting to the terminal, with the assumptions under the last one."""
-    console = Console(width=None)
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(f"before  {before}\nafter   {after}\nmap     {chosen_map}", highlight=False)
     settings = con.execute("SELECT DISTINCT setting FROM run_pairs_of($1, $2) WHERE kind = 'pair' ORDER BY ALL", [before, after]).fetchall()
     relation = con.sql("SELECT * FROM forgetting($1, $2) WHERE map = $3 ORDER BY setting, category", params=[before, after, chosen_map])

@@ -4,9 +4,12 @@ A catalog folder holds Parquet files by table (`outcomes/`, `samples/`, `runs/` 
 rows it adds to the small tables in its metadata (its card), so a folder of run files is a whole catalog.
 """
 
+import json
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -50,8 +53,7 @@ def connect(*sources: str | Path, check: bool = True) -> duckdb.DuckDBPyConnecti
     """
     con = duckdb.connect()
     con.execute(schema_sql())
-    for row in con.sql("SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL").fetchall():
-        con.execute('COMMENT ON COLUMN "{}"."{}" IS \'{}\''.format(*row[:2], row[2].replace("'", "''")))
+    comment_columns(con)
     roots = [existing(source) for source in sources] or [SHIPPED]
     load(con, roots)
     if check and (faults := con.sql("FROM integrity LIMIT 6").fetchall()):
@@ -59,6 +61,13 @@ def connect(*sources: str | Path, check: bool = True) -> duckdb.DuckDBPyConnecti
         more = "\n  ..." if len(faults) > 5 else ""
         raise CatalogError(f"{' and '.join(map(str, roots))} fails integrity:\n  {shown}{more}\nList all: catalog check --from {roots[0]}")
     return con
+
+
+def comment_columns(con: duckdb.DuckDBPyConnection) -> None:
+    """Give every column the meaning that the glossary of schema.sql has for its name."""
+    meanings = con.sql("SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL").fetchall()
+    quoted = ((table, column, meaning.replace("'", "''")) for table, column, meaning in meanings)
+    con.execute(";".join(f"COMMENT ON COLUMN \"{table}\".\"{column}\" IS '{meaning}'" for table, column, meaning in quoted))
 
 
 def existing(source: str | Path) -> Path:
@@ -76,7 +85,7 @@ def load(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
     files = {t: [str(f) for root in roots for f in sorted(root.glob(f"{t}/**/*.parquet"))] for t in (*SMALL_TABLES, *LARGE_TABLES)}
     maps = [str(f) for f in sorted(SHIPPED.glob("categories/*.parquet"))]  # the paper's map is there for every catalog
     files["categories"] = list(dict.fromkeys(maps + files["categories"]))
-    cards = [card for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))]
+    cards = [json.loads(card) for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))]
     load_small(con, files, cards)
     for table in LARGE_TABLES:
         if files[table]:
@@ -118,13 +127,22 @@ def refuse_version(path: str | Path, version: str) -> None:
 
 
 @cache
-def arrow_schema(table: str) -> pa.Schema:
-    """Columns of a table as its Parquet files hold them: schema.sql's, an enum as text."""
+def arrow_schemas() -> dict[str, pa.Schema]:
+    """Columns of every table as its Parquet files hold them: schema.sql's, an enum as text."""
     con = duckdb.connect()
-    con.execute(schema_sql())
-    columns = con.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = $1", [table]).fetchall()
-    casts = ", ".join(f'CAST("{name}" AS VARCHAR) AS "{name}"' if kind.startswith("ENUM") else f'"{name}"' for name, kind in columns)
-    return con.sql(f"SELECT {casts} FROM {table}").to_arrow_table().schema.remove_metadata()
+    con.execute(schema_sql().split("-- ==== 2.")[0])  # the tables
+    columns = con.execute("SELECT table_name, list(column_name), list(data_type) FROM duckdb_columns() WHERE NOT internal GROUP BY ALL").fetchall()
+    tables = {}
+    for table, names, kinds in columns:
+        if table in (*SMALL_TABLES, *LARGE_TABLES):
+            casts = ", ".join(f'CAST("{n}" AS VARCHAR) AS "{n}"' if k.startswith("ENUM") else f'"{n}"' for n, k in zip(names, kinds, strict=True))
+            tables[table] = con.sql(f"SELECT {casts} FROM {table}").to_arrow_table().schema.remove_metadata()
+    return tables
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """Columns of one table as its Parquet files hold them."""
+    return arrow_schemas()[table]
 
 
 def columns_of(table: str) -> str:
@@ -132,22 +150,25 @@ def columns_of(table: str) -> str:
     return ", ".join(f'"{name}"' for name in arrow_schema(table).names)
 
 
-def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], cards: list[str]) -> None:
+def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], cards: list[dict[str, Any]]) -> None:
     """One row per key from files and cards; of descriptive rows the newest, of content-addressed ones each distinct one."""
-    con.execute("CREATE TEMP TABLE cards AS SELECT CAST(unnest($1) AS JSON) AS card", [cards])
+    cards = sorted(cards, key=lambda card: str(card["runs"][0].get("collected_at")))
     for table, key in SMALL_TABLES.items():
-        columns = columns_of(table)
-        struct = con.execute("SELECT json_group_object(column_name, data_type) FROM duckdb_columns() WHERE table_name = $1", [table]).fetchall()[0][0]
-        rows = f"""
-            SELECT {columns}, collected FROM (
-                SELECT unnest(from_json(unnest(CAST(card->'{table}' AS JSON[])), '{struct}')), card->'runs'->0->>'collected_at' AS collected
-                FROM cards WHERE card->'{table}' IS NOT NULL)"""
+        schema = arrow_schema(table)
+        rows = [{name: as_stored(row.get(name), schema.field(name).type) for name in schema.names} for card in cards for row in card.get(table, [])]
+        con.register("told", pa.Table.from_pylist(rows, schema))
+        told = "SELECT *, row_number() OVER () AS age FROM told"
         if files[table]:
-            rows += f" UNION ALL SELECT {columns}, '' FROM read_parquet($1, union_by_name = true)"
-        keep, order = (key, "DESC") if table in NEWEST_WINS else (key, "ASC") if table == "runs" else (columns, "ASC")
-        con.execute(f"INSERT INTO {table} BY NAME SELECT DISTINCT ON ({keep}) {columns} FROM ({rows}) ORDER BY {keep}, collected {order}",
-                    [files[table]] if files[table] else [])  # fmt: skip
-    con.execute("DROP TABLE cards")
+            told += f" UNION ALL SELECT {columns_of(table)}, 0 FROM read_parquet($1, union_by_name = true)"
+        keep, order = (key, "DESC") if table in NEWEST_WINS else (key, "ASC") if table == "runs" else (columns_of(table), "ASC")
+        query = f"INSERT INTO {table} BY NAME SELECT DISTINCT ON ({keep}) {columns_of(table)} FROM ({told}) ORDER BY {keep}, age {order}"
+        con.execute(query, [files[table]] if files[table] else [])
+        con.unregister("told")
+
+
+def as_stored(value: Any, kind: pa.DataType) -> Any:
+    """A card's JSON value as its column holds it: times are text in JSON."""
+    return datetime.fromisoformat(value) if value is not None and pa.types.is_timestamp(kind) else value
 
 
 def first_line(error: Exception) -> str:

@@ -25,8 +25,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     """A plain table; numbers to the right. Wide tables keep their columns and wrap cells."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for at, name in enumerate(columns):
-        numeric = any(isinstance(row[at], int | float) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        numeric = any(isinstance(row[at], int | float) or str(row[at])[:1].isdigit() for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     for row in rows:
         table.add_row(*map(shown, row))
     (console or Console()).print(table)

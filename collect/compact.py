@@ -1,12 +1,11 @@
 """Turn a runs folder of many small files into a catalog of few: outcomes of one model in one file."""
 
 from pathlib import Path
-
-import pyarrow.parquet as pq
+from typing import Any
 
 from catalog.errors import CatalogError
 from catalog.open import SCHEMA_VERSION, SMALL_TABLES, arrow_schema, columns_of, connect
-from collect.store import folder_of
+from collect.store import folder_of, write_parquet
 
 BY_MODEL = ("outcomes", "option_scores")  # texts stay where they were generated
 
@@ -33,8 +32,7 @@ def compact(source: Path, out: Path) -> None:
                 write(out / table / folder_of(model_id) / "part-0.parquet", table, rows)
 
 
-def write(path: Path, table: str, rows: object) -> None:
-    """One Parquet file in the catalog's types and compression."""
+def write(path: Path, table: str, rows: Any) -> None:
+    """One file in the catalog's types."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = rows.cast(arrow_schema(table)).replace_schema_metadata({"schema_version": SCHEMA_VERSION})  # type: ignore[attr-defined]
-    pq.write_table(data, path, compression="zstd", version="2.6", row_group_size=122_880, store_schema=False)
+    write_parquet(rows.cast(arrow_schema(table)), path, {"schema_version": SCHEMA_VERSION})

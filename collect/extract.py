@@ -41,7 +41,7 @@ def boxed(text: str) -> list[str]:
 
 def after_answer_is(text: str) -> list[str]:
     """What follows every 'the answer is' on its line."""
-    return re.findall(r"(?i)\banswer is:?[ \t]*([^\n]+)", text)
+    return re.findall(r"(?i)\banswer is:?[ \t]*(?=([^\n]+))", text)  # looking ahead: one line may hold several
 
 
 def after_answer_colon(text: str) -> list[str]:
@@ -138,7 +138,7 @@ def grade(text: str, item: Item, order: Sequence[int], letters: bool = True, fin
                 predicted = as_option(candidate, item, order, letters)
                 if predicted is not None:
                     return Grade(predicted in item.gold, predicted, status, name)
-            elif usable(name, head := first_number(candidate, item), item):
+            elif usable(name, head := candidate if name == "last-line" else first_number(candidate, item), item):
                 return Grade(any(same_answer(head, str(g)) for g in item.gold), None, status, name)
     return Grade(False, None, "unparsed" if finished else "truncated", None)
 

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from catalog.errors import CatalogError
 from catalog.identity import protocol_id_of
@@ -175,8 +176,15 @@ def continuations(protocol: Protocol, item: Item, order: Sequence[int]) -> list[
     return [f" ({LETTERS[i]})" if protocol.prompt_style == "letter" else f" {item.choices[o]}" for i, o in enumerate(order)]
 
 
-def pick_shots(protocol: Protocol, items: Sequence[Item], keys: Sequence[str], at: int) -> list[Item]:
-    """Examples for item `at`: other items of its task with another question, the same for every model and replicate."""
-    others = [i for i, item in enumerate(items) if item.key != items[at].key]
-    others.sort(key=lambda i: hashlib.sha256(f"{keys[at]}\n{keys[i]}".encode()).digest())
-    return [items[i] for i in others[: protocol.shots]]
+def pick_shots(n: int, items: Sequence[Item], keys: Sequence[str]) -> list[list[Item]]:
+    """n examples for every item: other items of its task with another question, the same for every model and replicate.
+
+    The items stand on a ring in order of a hash of their keys; an item's examples are those that follow it there.
+    """
+    ring = sorted(range(len(items)), key=lambda i: hashlib.sha256(keys[i].encode()).digest())
+    shots: list[list[Item]] = [[] for _ in items]
+    for place, at in enumerate(ring):
+        following = (ring[(place + step) % len(ring)] for step in range(1, len(ring)))
+        others = (i for i in following if keys[i].split("#")[0] != keys[at].split("#")[0])
+        shots[at] = [items[i] for i in islice(others, n)]
+    return shots

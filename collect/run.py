@@ -17,13 +17,16 @@ from catalog.errors import CatalogError
 from catalog.identity import run_id_of
 from catalog.items import Itemset, itemsets, read_items
 from collect.config import Plan
-from collect.engines import Engine, GenerateRequest, Sampling, ScoreRequest
+from collect.engines import Engine, Generated, GenerateRequest, Sampling, Scored, ScoreRequest
 from collect.extract import Grade, grade
 from collect.models import Located, locate, model_row
 from collect.protocols import LETTERS, Ask, Protocol, continuations, option_order, pick_shots, prompt
 from collect.store import check_folder, merge_pairs, read_card, run_file, write_run
 
 MakeEngine = Callable[[Located], Engine]
+Asked = tuple[list[list[int]], list[str]]  # option orders and prompts of a job's items
+Tables = dict[str, list[dict[str, Any]]]
+GROUP = 512  # items asked together: what a kill loses at most, unless one task has more
 BEHAVIOURAL = ("truthfulqa/mc1", "salad_bench/mrq")  # ask for behaviour; a base model is not compared on them
 
 
@@ -136,9 +139,8 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
             todo = [(job, protocols) for job, protocols in jobs if protocols]
             there += sum(len(job.protocols) for job, _ in jobs) - sum(len(protocols) for _, protocols in todo)
             progress.reset(bar, total=sum(len(job.itemset.items) for job, _ in todo) or None, description=f"{model.spec.name} ({number}/{len(located)})")
-            for job, protocols in todo:
-                run_job(out, replace(job, protocols=protocols), engine, plan.contributor, lambda n: progress.advance(bar, n))
-                done += len(protocols)
+            for group in grouped([replace(job, protocols=protocols) for job, protocols in todo]):
+                done += run_group(out, group, engine, plan.contributor, lambda n: progress.advance(bar, n))
             progress.update(bar, visible=bool(todo))
     merge_pairs(out, [pair_row(pair, {m.spec.name: m.model_id for m in located}) for pair in plan.pairs])
     return done, there
@@ -165,55 +167,82 @@ def pair_row(pair: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
     return {"pair_id": f"{pair['before']} -> {pair['after']}", "before_id": ids[pair["before"]], "after_id": ids[pair["after"]], **told}
 
 
-def run_job(out: Path, job: Job, engine: Engine, contributor: str | None, advance: Callable[[int], None]) -> None:
-    """Ask every item of a job and write its runs."""
+def grouped(jobs: Sequence[Job], size: int = GROUP) -> list[list[Job]]:
+    """Jobs asked the same way, gathered up to `size` items: many small tasks fill batches that one would not."""
+    groups: list[list[Job]] = []
+    for job in sorted(jobs, key=lambda job: (job.protocols[0].decoding, job.protocols[0].protocol_id)):
+        n = len(job.itemset.items)
+        last = groups[-1] if groups else []
+        if last and last[0].protocols[0] == job.protocols[0] and sum(len(j.itemset.items) for j in last) + n <= size:
+            last.append(job)
+        else:
+            groups.append([job])
+    return groups
+
+
+def run_group(out: Path, jobs: Sequence[Job], engine: Engine, contributor: str | None, advance: Callable[[int], None]) -> int:
+    """Ask every item of a group of jobs together and write their runs; returns the number of runs."""
     began = time.monotonic()
-    scored = job.protocols[0].decoding == "scored"
-    results = score_items(job, engine, advance) if scored else generate_items(job, engine, advance)
-    wall_s = round(time.monotonic() - began, 3)
-    for protocol in job.protocols:
-        write_run(out, card_of(job, protocol, engine, contributor, wall_s), sample_rows(job.itemset), results[protocol.protocol_id])
+    asked = [prompts_of(job) for job in jobs]
+    scored = jobs[0].protocols[0].decoding == "scored"
+    results = iter(score_all(jobs, asked, engine, advance) if scored else generate_all(jobs, asked, engine, advance))
+    seconds_per_item = (time.monotonic() - began) / sum(len(job.itemset.items) for job in jobs)
+    n = 0
+    for job, (orders, _) in zip(jobs, asked, strict=True):
+        own = [next(results) for _ in orders]
+        for protocol in job.protocols:
+            rows = score_rows(job, protocol, orders, own) if scored else generation_rows(job, protocol, orders, own)
+            card = card_of(job, protocol, engine, contributor, round(seconds_per_item * len(orders), 3))
+            write_run(out, card, sample_rows(job.itemset), rows)
+            n += 1
+    return n
 
 
-def prompts_of(job: Job) -> tuple[list[list[int]], list[str]]:
+def prompts_of(job: Job) -> Asked:
     """Option orders and prompts of every item of a job; protocols of one pass share them."""
     protocol, items, keys = job.protocols[0], job.itemset.items, job.itemset.keys
     orders = [option_order(protocol, key, len(item.choices), job.replicate) for item, key in zip(items, keys, strict=True)]
-    shots = [pick_shots(protocol, items, keys, at) if protocol.shots else [] for at in range(len(items))]
+    shots = pick_shots(protocol.shots, items, keys)
     return orders, [prompt(protocol, item, order, shot) for item, order, shot in zip(items, orders, shots, strict=True)]
 
 
-def score_items(job: Job, engine: Engine, advance: Callable[[int], None]) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """protocol_id -> table -> rows, by option scoring. Equal best scores go to the first option shown."""
-    orders, prompts = prompts_of(job)
-    first = job.protocols[0]
-    requests = [ScoreRequest(text, tuple(continuations(first, item, order)), first.template == "model")
-                for text, item, order in zip(prompts, job.itemset.items, orders, strict=True)]  # fmt: skip
-    scored = engine.score(requests, advance)
-    results: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for protocol in job.protocols:
-        rows: dict[str, list[dict[str, Any]]] = {"outcomes": [], "option_scores": []}
-        for item, order, result in zip(job.itemset.items, orders, scored, strict=True):
-            if result.logprobs is None:
-                rows["outcomes"].append({"correct": None, "status": "error", "reason": result.error})
-                rows["option_scores"].append({"scores": [None] * len(order)})
-                continue
-            sizes = [max(1, len(item.choices[o].encode())) if protocol.scoring == "per-byte" else 1 for o in order]
-            shown = [total / size for total, size in zip(result.logprobs, sizes, strict=True)]
-            predicted = order[shown.index(max(shown))]
-            rows["outcomes"].append({"correct": predicted in item.gold, "predicted": predicted, "status": "ok", "n_tokens": result.n_tokens})
-            rows["option_scores"].append({"scores": [shown[order.index(o)] for o in range(len(order))]})
-        results[protocol.protocol_id] = rows
-    return results
+def score_all(jobs: Sequence[Job], asked: Sequence[Asked], engine: Engine, advance: Callable[[int], None]) -> list[Any]:
+    """Score the options of every item of the jobs, in order."""
+    requests = [
+        ScoreRequest(text, tuple(continuations(job.protocols[0], item, order)), job.protocols[0].template == "model")
+        for job, (orders, prompts) in zip(jobs, asked, strict=True)
+        for text, item, order in zip(prompts, job.itemset.items, orders, strict=True)
+    ]
+    return engine.score(requests, advance)
 
 
-def generate_items(job: Job, engine: Engine, advance: Callable[[int], None]) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """protocol_id -> table -> rows, by generation and extraction."""
-    orders, prompts = prompts_of(job)
-    protocol = job.protocols[0]
-    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), seed_of(job, protocol))
-    generated = engine.generate([GenerateRequest(text, protocol.template == "model") for text in prompts], sampling, advance)
-    rows: dict[str, list[dict[str, Any]]] = {"outcomes": [], "generations": []}
+def score_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], scored: Sequence[Scored]) -> Tables:
+    """Outcomes and scores of one run by option scoring. Equal best scores go to the first option shown."""
+    rows: Tables = {"outcomes": [], "option_scores": []}
+    for item, order, result in zip(job.itemset.items, orders, scored, strict=True):
+        if result.logprobs is None:
+            rows["outcomes"].append({"correct": None, "status": "error", "reason": result.error})
+            rows["option_scores"].append({"scores": [None] * len(order)})
+            continue
+        sizes = [max(1, len(item.choices[o].encode())) if protocol.scoring == "per-byte" else 1 for o in order]
+        shown = [total / size for total, size in zip(result.logprobs, sizes, strict=True)]
+        predicted = order[shown.index(max(shown))]
+        rows["outcomes"].append({"correct": predicted in item.gold, "predicted": predicted, "status": "ok", "n_tokens": result.n_tokens})
+        rows["option_scores"].append({"scores": [shown[order.index(o)] for o in range(len(order))]})
+    return rows
+
+
+def generate_all(jobs: Sequence[Job], asked: Sequence[Asked], engine: Engine, advance: Callable[[int], None]) -> list[Any]:
+    """Generate an answer to every item of the jobs, in order."""
+    protocol = jobs[0].protocols[0]
+    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), seed_of(jobs[0], protocol))
+    requests = [GenerateRequest(text, protocol.template == "model") for _, prompts in asked for text in prompts]
+    return engine.generate(requests, sampling, advance)
+
+
+def generation_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], generated: Sequence[Generated]) -> Tables:
+    """Outcomes and texts of one run by generation and extraction."""
+    rows: Tables = {"outcomes": [], "generations": []}
     for item, order, result in zip(job.itemset.items, orders, generated, strict=True):
         if result.error is not None:
             graded = Grade(None, None, "error", result.error)
@@ -221,11 +250,11 @@ def generate_items(job: Job, engine: Engine, advance: Callable[[int], None]) -> 
             graded = grade(result.text, item, order, protocol.prompt_style == "letters", result.finished)
         rows["outcomes"].append({**graded._asdict(), "n_tokens": result.n_tokens})
         rows["generations"].append({"text": result.text})
-    return {protocol.protocol_id: rows}
+    return rows
 
 
 def seed_of(job: Job, protocol: Protocol) -> int:
-    """A run's random seed: its own id, so that no two runs share their random numbers."""
+    """A run's random seed, its own id: no two runs share random numbers (runs asked together use that of the first)."""
     return job.run_id(protocol)
 
 

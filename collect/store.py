@@ -32,17 +32,24 @@ def write_table(path: Path, table: str, rows: Sequence[Mapping[str, Any]], card:
     """
     metadata = {"schema_version": SCHEMA_VERSION, **({CARD: json.dumps(card, sort_keys=True)} if card else {})}
     schema = arrow_schema(table)
-    data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema.with_metadata(metadata))
+    data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(data, part, compression="zstd", version="2.6", store_schema=False)
+        write_parquet(data, part, metadata)
         os.replace(part, path)
     except OSError as error:
         what = "the disk is full" if error.errno == errno.ENOSPC else f"{error.strerror or error}"
         raise CatalogError(f"cannot write {path}: {what}. Nothing is half-written; make room and run the same command again") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_parquet(data: pa.Table, path: Path, metadata: Mapping[str, str]) -> None:
+    """One Parquet file, zstd, with its metadata; without Arrow's own copy of the schema, half the size of a small file."""
+    with pq.ParquetWriter(path, data.schema, compression="zstd", version="2.6", store_schema=False) as writer:
+        writer.write_table(data, row_group_size=122_880)
+        writer.add_key_value_metadata(dict(metadata))
 
 
 def write_run(out: Path, card: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
