@@ -79,7 +79,7 @@ def compare(args: argparse.Namespace) -> int:
     for warning in warnings_of(con, before, after):
         print(f"warning: {warning}", file=sys.stderr)
     chosen = map_for(con, before, after, args.map)
-    if args.format or not sys.stdout.isatty() and not args.text:
+    if args.format or not (args.text or sys.stdout.isatty()):
         rows = con.sql("SELECT * FROM forgetting($1, $2) WHERE map = $3 ORDER BY setting, category", params=[before, after, chosen])
         write(rows, args.format)
     else:
@@ -94,13 +94,18 @@ def pairs(args: argparse.Namespace) -> int:
     from catalog.output import write
 
     con = opened(args)
-    write(con.sql("""
+    query = """
         SELECT pair_id, before_id, after_id, any_value(d.regime) AS regime, setting, count(DISTINCT task_id) AS n_tasks,
                count(DISTINCT replicate) AS n_replicates
-        FROM run_pairs JOIN pairs AS d USING (pair_id, before_id, after_id) WHERE run_pairs.kind = 'pair' GROUP BY ALL ORDER BY ALL"""), args.format)  # fmt: skip
+        FROM run_pairs JOIN pairs AS d USING (pair_id, before_id, after_id)
+        WHERE run_pairs.kind = 'pair' GROUP BY ALL ORDER BY ALL"""
+    write(con.sql(query), args.format)
     if not con.sql("FROM pairs LIMIT 1").fetchall():
         models = con.sql("SELECT model_id FROM models ORDER BY ALL LIMIT 10").fetchall()
-        print("no pair is declared; any two of these can be compared (catalog compare BEFORE AFTER):\n  " + "\n  ".join(m for (m,) in models), file=sys.stderr)
+        print(
+            "no pair is declared; any two of these can be compared (catalog compare BEFORE AFTER):\n  " + "\n  ".join(m for (m,) in models),
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -127,7 +132,9 @@ def report(args: argparse.Namespace) -> int:
     try:
         from catalog.report import write_report
     except ModuleNotFoundError as error:
-        raise CatalogError(f"catalog report needs {error.name}, which is not installed: pip install 'forgetting-catalog[report]'") from error
+        raise CatalogError(
+            f"catalog report needs {error.name}, which is not installed: pip install 'forgetting-catalog[report]'"
+        ) from error
     con = opened(args)
     before, after = model_named(con, args.before), model_named(con, args.after)
     write_report(con, before, after, map_for(con, before, after, args.map), args.out)
@@ -137,22 +144,28 @@ def report(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Every command with its options."""
-    top = argparse.ArgumentParser(prog="catalog", description="Which items a model forgot in post-training, which it gained, and how much of it is luck.",
-                                  epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    about = "Which items a model forgot in post-training, which it gained, and how much of it is luck."
+    top = argparse.ArgumentParser(prog="catalog", description=about, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(call: object, *formats: str) -> argparse.ArgumentParser:
         name, text = call.__name__, call.__doc__  # type: ignore[attr-defined]
         p = commands.add_parser(name, help=text, description=text)
         p.set_defaults(call=call)
-        p.add_argument("--from", dest="sources", action="append", metavar="FOLDER", help="catalog folder; several times: together; default: the shipped one")
+        p.add_argument(
+            "--from",
+            dest="sources",
+            action="append",
+            metavar="FOLDER",
+            help="catalog folder; several times: together; default: the shipped one",
+        )
         if formats:
             p.add_argument("--format", choices=formats, help="default: a table on a terminal, csv in a pipe")
         return p
 
     command(tables, "table", "csv", "json").add_argument("name", nargs="?", help="show the columns of this one")
     p = command(query, "table", "csv", "json", "parquet")
-    p.add_argument("sql", help="one statement, for example \"FROM pair_metrics\"")
+    p.add_argument("sql", help='one statement, for example "FROM pair_metrics"')
     p.add_argument("--out", type=Path, help="write to this file")
     p = command(compare, "csv", "json")
     p.add_argument("--items", nargs="+", type=Path, help="your item files: print the text of forgotten items")

@@ -17,8 +17,15 @@ def beyond_luck(rows: Sequence[dict[str, Any]]) -> alt.FacetChart:
     values = []
     for row in rows:
         for side, name in (("f", "forgotten"), ("bt", "gained")):
-            shown = {"value": row[f"{side}_knowledge"], "low": row[f"{side}_knowledge_lo"], "high": row[f"{side}_knowledge_hi"], "raw": row[side]}
-            values.append({"setting": row["setting"], "category": row["category"], "what": name} | {k: v and 100 * v for k, v in shown.items()})
+            shown = {
+                "value": row[f"{side}_knowledge"],
+                "low": row[f"{side}_knowledge_lo"],
+                "high": row[f"{side}_knowledge_hi"],
+                "raw": row[side],
+            }
+            values.append(
+                {"setting": row["setting"], "category": row["category"], "what": name} | {k: v and 100 * v for k, v in shown.items()}
+            )
     base = alt.Chart(alt.Data(values=values)).encode(
         y=alt.Y("category:N", title=None), yOffset=alt.YOffset("what:N"),
         color=alt.Color("what:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))),

@@ -3,19 +3,22 @@
 import sys
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import duckdb
 from rich.console import Console
 
 from catalog.errors import CatalogError
-from catalog.output import print_table
+from catalog.output import print_table, records
 
 Cell = str | tuple[str, str, str]
 COLUMNS: dict[str, Cell] = {
     "category": "category", "n": "n_items", "before": "a_pre", "after": "a_post", "F": "f", "BT": "bt", "F_true": "f_true",
-    "lost [95%]": ("f_knowledge", "f_knowledge_lo", "f_knowledge_hi"), "gained [95%]": ("bt_knowledge", "bt_knowledge_lo", "bt_knowledge_hi"),
+    "lost [95%]": ("f_knowledge", "f_knowledge_lo", "f_knowledge_hi"),
+    "gained [95%]": ("bt_knowledge", "bt_knowledge_lo", "bt_knowledge_hi"),
     "net p": "mcnemar_p_pooled", "method": "knowledge_method",
 }  # fmt: skip
+TOTALS = {"F": "f", "BT": "bt", "F_true": "f_true", "f_known": "f_known"}
 NOTES = """\
 Percent of items; a category is the mean of its tasks, then of replicates.
 F: right before, wrong after. BT: the reverse. F_true: F less luck as arXiv 2510.17776 counts it; assumes that errors
@@ -45,8 +48,8 @@ def warnings_of(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list
 
 def reason_unpaired(con: duckdb.DuckDBPyConnection, before: str, after: str) -> str:
     """Why no run of one model has a partner among the other's."""
-    asked = {model: {(s, t) for s, t in con.execute("SELECT DISTINCT setting, task_id FROM run_facts WHERE model_id = $1", [model]).fetchall()}
-             for model in (before, after)}  # fmt: skip
+    query = "SELECT DISTINCT setting, task_id FROM run_facts WHERE model_id = $1"
+    asked = {model: set(con.execute(query, [model]).fetchall()) for model in (before, after)}
     both = asked[before] & asked[after]
     if both:
         names = ", ".join(sorted(f"{task} ({setting})" for setting, task in both)[:5])
@@ -60,11 +63,11 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f}"
 
 
-def cell(row: dict[str, object], source: Cell) -> str:
+def cell(row: dict[str, Any], source: Cell) -> str:
     """One cell of a block."""
     if isinstance(source, tuple):
         middle, low, high = (row[name] for name in source)
-        return "" if middle is None else f"{percent(middle)} [{percent(low)}, {percent(high)}]"  # type: ignore[arg-type]
+        return "" if middle is None else f"{percent(middle)} [{percent(low)}, {percent(high)}]"
     value = row[source]
     if source == "mcnemar_p_pooled":
         return "" if value is None else f"{value:.2g}"
@@ -76,23 +79,28 @@ def cell(row: dict[str, object], source: Cell) -> str:
     return percent(value) if isinstance(value, float) else str(value or "")
 
 
+def forgetting_rows(con: duckdb.DuckDBPyConnection, before: str, after: str, chosen_map: str) -> list[dict[str, Any]]:
+    """Rows of the macro `forgetting` for one map."""
+    query = "SELECT * FROM forgetting($1, $2) WHERE map = $3 ORDER BY setting, category"
+    return records(con.sql(query, params=[before, after, chosen_map]))
+
+
 def print_compare(con: duckdb.DuckDBPyConnection, before: str, after: str, chosen_map: str) -> None:
     """Print a block per setting to the terminal, with the assumptions under the last one."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(f"before  {before}\nafter   {after}\nmap     {chosen_map}", highlight=False)
     settings = con.execute("SELECT DISTINCT setting FROM run_pairs_of($1, $2) WHERE kind = 'pair' ORDER BY ALL", [before, after]).fetchall()
-    relation = con.sql("SELECT * FROM forgetting($1, $2) WHERE map = $3 ORDER BY setting, category", params=[before, after, chosen_map])
-    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
-    total = con.execute("SELECT setting, n_categories, f, bt, f_true, f_known, f_known_lo, f_known_hi FROM pair_metrics_of($1, $2) WHERE map = $3",
-                        [before, after, chosen_map]).fetchall()  # fmt: skip
+    rows = forgetting_rows(con, before, after, chosen_map)
+    totals = records(con.sql("SELECT * FROM pair_metrics_of($1, $2) WHERE map = $3", params=[before, after, chosen_map]))
     for (setting,) in settings:
         block = [row for row in rows if row["setting"] == setting]
         replicates = max((int(row["n_replicates"]) for row in block), default=0)
         title = f"\n{setting} ({replicates} replicate{'s' if replicates > 1 else ''})"
         print_table(list(COLUMNS), [[cell(row, source) for source in COLUMNS.values()] for row in block], title, console)
-        for _, n, f, bt, f_true, known, low, high in (t for t in total if t[0] == setting):
-            console.print(f"mean of {n} categories: F {percent(f)}, BT {percent(bt)}, F_true {percent(f_true)}, f_known {percent(known)} "
-                          f"({percent(low)} to {percent(high)})", highlight=False)  # fmt: skip
+        for total in (t for t in totals if t["setting"] == setting):
+            shown = ", ".join(f"{name} {percent(total[column])}" for name, column in TOTALS.items())
+            interval = f"[{percent(total['f_known_lo'])}, {percent(total['f_known_hi'])}]"
+            console.print(f"mean of {total['n_categories']} categories: {shown} {interval}", highlight=False)
     console.print("\n" + NOTES, highlight=False, style="dim")
 
 
@@ -105,12 +113,17 @@ def print_forgotten(con: duckdb.DuckDBPyConnection, before: str, after: str, pat
     rows = con.execute("""
         SELECT setting, task_id, sample_key, count(*) FILTER (transition = '1->0') AS lost, count(transition) AS n,
                mode(before_predicted) FILTER (transition = '1->0'), mode(after_predicted) FILTER (transition = '1->0')
-        FROM transitions($1, $2) GROUP BY ALL HAVING lost > 0 ORDER BY lost / n DESC, setting, task_id, sample_key""", [before, after]).fetchall()  # fmt: skip
+        FROM transitions($1, $2) GROUP BY ALL HAVING lost > 0
+        ORDER BY lost / n DESC, setting, task_id, sample_key""", [before, after]).fetchall()  # fmt: skip
     found = [(row, text[row[1], row[2]]) for row in rows if (row[1], row[2]) in text]
     if not found:
-        raise CatalogError(f"none of the {len(rows)} forgotten items is in {', '.join(map(str, paths))}: give the files the runs were collected on")
+        raise CatalogError(
+            f"none of the {len(rows)} forgotten items is in {', '.join(map(str, paths))}: give the files the runs were collected on"
+        )
     console = Console()
-    console.print(f"\n{len(found)} of {len(rows)} forgotten items are in the given files; the first {min(limit, len(found))}:", highlight=False)
+    console.print(
+        f"\n{len(found)} of {len(rows)} forgotten items are in the given files; the first {min(limit, len(found))}:", highlight=False
+    )
     for (setting, task, _, lost, n, _, predicted), item in found[:limit]:
         console.print(f"\n{task} {item.source_id}, {setting}, forgotten in {lost} of {n}", style="bold", highlight=False)
         console.print(item.question, markup=False, highlight=False)

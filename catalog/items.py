@@ -4,6 +4,7 @@ One object a line: task, subset, item_id, question, choices, answer_index, answe
 category. `choices` empty means free-form (the gold is `answer`); `answer_index` a list means several golds.
 """
 
+import fnmatch
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -144,22 +145,30 @@ def choice_gold(here: str, row: dict[str, Any], k: int) -> tuple[int, ...]:
     return gold
 
 
-def read_items(paths: Iterable[str | Path], skip_bad: bool = False) -> tuple[list[Item], list[str]]:
+def read_items(paths: Iterable[str | Path], skip_bad: bool = False, tasks: Iterable[str] = ()) -> tuple[list[Item], list[str]]:
     """Every item of the given files and folders, and what was left out.
 
     Args:
         paths: .jsonl files or folders.
         skip_bad: Leave out items that cannot be asked or graded instead of refusing them all.
+        tasks: Only these: 'arc' (a benchmark), 'bbh/navigate', 'mmlu/high_school_*'; none means all.
 
     Returns:
         The items in file order, and one line for each item left out.
 
     Raises:
-        CatalogError: Files are missing, empty or not JSON; or, without skip_bad, items are bad: all are listed.
+        CatalogError: Files are missing, empty or not JSON; no task fits; or, without skip_bad, items are bad: all are listed.
     """
-    items, bad, seen = [], [], dict[tuple[str, str], str]()
+    patterns = {task if "/" in task else f"{task}/*": task for task in tasks}
+    items, bad, seen, fitted, names = [], [], dict[tuple[str, str], str](), set[str](), set[str]()
     for file in item_files(paths):
         for where, row in read_lines(file):
+            name = canonical_task(str(row.get("task") or "?"), str(row.get("subset") or ""))[0]
+            names.add(name)
+            fits = {pattern for pattern in patterns if fnmatch.fnmatchcase(name, pattern)}
+            fitted |= fits
+            if patterns and not fits:
+                continue
             try:
                 item = parse_item(where, row)
             except CatalogError as error:
@@ -170,6 +179,8 @@ def read_items(paths: Iterable[str | Path], skip_bad: bool = False) -> tuple[lis
                 bad.append(f"{where}: item {item.source_id} of {item.task_id} was there before, at {first}")
             else:
                 items.append(item)
+    if unmatched := [task for pattern, task in patterns.items() if pattern not in fitted]:
+        raise CatalogError(f"no task fits {', '.join(unmatched)}; the items have {', '.join(sorted(names))}")
     if bad and not skip_bad:
         shown = "\n  ".join(bad[:20]) + (f"\n  and {len(bad) - 20} more" if len(bad) > 20 else "")
         raise CatalogError(f"{len(bad)} items cannot be used:\n  {shown}\nMend them, or leave them out with --skip-bad")

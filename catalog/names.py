@@ -24,7 +24,9 @@ def model_named(con: duckdb.DuckDBPyConnection, text: str) -> str:
     short = {i.split("@")[0].split("/")[-1]: i for i in ids} | {i.split("@")[0]: i for i in ids}
     near = list(dict.fromkeys(short[name] for name in difflib.get_close_matches(text, short, 5, 0.4)))
     near = near or [i for i in ids if text.lower() in i.lower()][:5] or ids[:5]
-    raise CatalogError(f"no model {text} in the catalog ({len(ids)} models). Near it:\n  " + "\n  ".join(near) + "\nAll: catalog query 'FROM models'")
+    raise CatalogError(
+        f"no model {text} in the catalog ({len(ids)} models). Near it:\n  " + "\n  ".join(near) + "\nAll: catalog query 'FROM models'"
+    )
 
 
 def map_for(con: duckdb.DuckDBPyConnection, before: str, after: str, wanted: str | None) -> str:
@@ -33,7 +35,9 @@ def map_for(con: duckdb.DuckDBPyConnection, before: str, after: str, wanted: str
     Raises:
         CatalogError: The map asked for does not exist.
     """
-    maps = [row[0] for row in con.sql("SELECT DISTINCT map FROM task_categories ORDER BY map <> 'paper', map = 'benchmark', map").fetchall()]
+    maps = [
+        row[0] for row in con.sql("SELECT DISTINCT map FROM task_categories ORDER BY map <> 'paper', map = 'benchmark', map").fetchall()
+    ]
     if wanted and wanted not in maps:
         raise CatalogError(f"no map {wanted}; there are {', '.join(maps)}")
     query = """SELECT DISTINCT map FROM run_pairs_of($1, $2) AS p JOIN task_categories AS c USING (task_id)

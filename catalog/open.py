@@ -67,7 +67,7 @@ def comment_columns(con: duckdb.DuckDBPyConnection) -> None:
     """Give every column the meaning that the glossary of schema.sql has for its name."""
     meanings = con.sql("SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL").fetchall()
     quoted = ((table, column, meaning.replace("'", "''")) for table, column, meaning in meanings)
-    con.execute(";".join(f"COMMENT ON COLUMN \"{table}\".\"{column}\" IS '{meaning}'" for table, column, meaning in quoted))
+    con.execute(";".join(f'COMMENT ON COLUMN "{table}"."{column}" IS \'{meaning}\'' for table, column, meaning in quoted))
 
 
 def existing(source: str | Path) -> Path:
@@ -91,7 +91,10 @@ def load(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
         if files[table]:
             # an item list lies once per folder, a run may lie in several: equal rows are one row
             distinct = "DISTINCT" if len(roots) > 1 or table == "samples" else ""
-            con.execute(f"INSERT INTO {table} BY NAME SELECT {distinct} {columns_of(table)} FROM read_parquet($1, union_by_name = true)", [files[table]])
+            con.execute(
+                f"INSERT INTO {table} BY NAME SELECT {distinct} {columns_of(table)} FROM read_parquet($1, union_by_name = true)",
+                [files[table]],
+            )
 
 
 def card_of_checked(table: str, path: str) -> str | None:
@@ -115,13 +118,18 @@ def card_of_checked(table: str, path: str) -> str | None:
     return card.decode() if card else None
 
 
+def major(version: str) -> str:
+    """'1' of '1.0'."""
+    return version.partition(".")[0]
+
+
 def refuse_version(path: str | Path, version: str) -> None:
     """Newer minor versions open, other major ones do not."""
     if not version:
         raise CatalogError(f"{path} has no schema_version in its metadata: it was not written by `collect`")
-    if version.split(".")[0] != SCHEMA_VERSION.split(".")[0]:
+    if major(version) != major(SCHEMA_VERSION):
         raise CatalogError(
-            f"{path} has schema_version {version}, this package reads {SCHEMA_VERSION.split('.')[0]}.x. "
+            f"{path} has schema_version {version}, this package reads {major(SCHEMA_VERSION)}.x. "
             "For a newer one: pip install --upgrade forgetting-catalog; an older one: collect it again into another folder"
         )
 
@@ -131,11 +139,15 @@ def arrow_schemas() -> dict[str, pa.Schema]:
     """Columns of every table as its Parquet files hold them: schema.sql's, an enum as text."""
     con = duckdb.connect()
     con.execute(schema_sql().split("-- ==== 2.")[0])  # the tables
-    columns = con.execute("SELECT table_name, list(column_name), list(data_type) FROM duckdb_columns() WHERE NOT internal GROUP BY ALL").fetchall()
+    columns = con.execute(
+        "SELECT table_name, list(column_name), list(data_type) FROM duckdb_columns() WHERE NOT internal GROUP BY ALL"
+    ).fetchall()
     tables = {}
     for table, names, kinds in columns:
         if table in (*SMALL_TABLES, *LARGE_TABLES):
-            casts = ", ".join(f'CAST("{n}" AS VARCHAR) AS "{n}"' if k.startswith("ENUM") else f'"{n}"' for n, k in zip(names, kinds, strict=True))
+            casts = ", ".join(
+                f'CAST("{n}" AS VARCHAR) AS "{n}"' if k.startswith("ENUM") else f'"{n}"' for n, k in zip(names, kinds, strict=True)
+            )
             tables[table] = con.sql(f"SELECT {casts} FROM {table}").to_arrow_table().schema.remove_metadata()
     return tables
 
@@ -155,7 +167,11 @@ def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], card
     cards = sorted(cards, key=lambda card: str(card["runs"][0].get("collected_at")))
     for table, key in SMALL_TABLES.items():
         schema = arrow_schema(table)
-        rows = [{name: as_stored(row.get(name), schema.field(name).type) for name in schema.names} for card in cards for row in card.get(table, [])]
+        rows = [
+            {name: as_stored(row.get(name), schema.field(name).type) for name in schema.names}
+            for card in cards
+            for row in card.get(table, [])
+        ]
         con.register("told", pa.Table.from_pylist(rows, schema))
         told = "SELECT *, row_number() OVER () AS age FROM told"
         if files[table]:

@@ -21,6 +21,11 @@ def shown(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def records(relation: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
+    """Rows by column name."""
+    return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, console: Console | None = None) -> None:
     """A plain table; numbers to the right. Wide tables keep their columns and wrap cells."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -47,7 +52,9 @@ def write(relation: duckdb.DuckDBPyRelation, kind: str | None, out: Path | None 
         elif kind == "csv":
             csv.writer(target).writerows([columns, *rows])
         else:
-            target.write(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False, indent=1) + "\n")
+            target.write(
+                json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False, indent=1) + "\n"
+            )
     finally:
         if out:
             target.close()

@@ -7,7 +7,7 @@ import duckdb
 import vl_convert
 
 from catalog.charts import beyond_luck
-from catalog.compare import COLUMNS, NOTES, cell, warnings_of
+from catalog.compare import COLUMNS, NOTES, cell, forgetting_rows, warnings_of
 
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;font-size:.85rem;margin:1rem 0}th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd}
@@ -22,8 +22,7 @@ def write_report(con: duckdb.DuckDBPyConnection, before: str, after: str, chosen
         CatalogError: The two models cannot be paired.
     """
     warnings = warnings_of(con, before, after)
-    relation = con.sql("SELECT * FROM forgetting($1, $2) WHERE map = $3 ORDER BY setting, category", params=[before, after, chosen_map])
-    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    rows = forgetting_rows(con, before, after, chosen_map)
     svg = vl_convert.vegalite_to_svg(beyond_luck(rows).to_json())
     tables = ""
     for setting in sorted({row["setting"] for row in rows}):

@@ -3,23 +3,24 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from catalog.errors import CatalogError
+
+if TYPE_CHECKING:
+    from collect.config import Plan
+    from collect.engines import Engine
+    from collect.models import Located
+    from collect.run import MakeEngine
 
 
 def run(args: argparse.Namespace) -> int:
     """Run models on benchmark items and write what they got right, one Parquet file a run."""
     from rich.console import Console
 
-    try:
-        from collect.device import place
-        from collect.engines.transformers import TransformersEngine
-        from collect.run import collect
-    except ModuleNotFoundError as error:
-        raise CatalogError(f"collect run needs {error.name}, which is not installed: pip install 'forgetting-catalog[collect]'") from error
-    plan = plan_of(args)
-    where = place(args.device, args.dtype)
-    done, there = collect(plan, args.out, lambda located: TransformersEngine(located, where, args.trust_remote_code), Console(stderr=True))
+    from collect.run import collect
+
+    done, there = collect(plan_of(args), args.out, engine_maker(args), Console(stderr=True))
     if done:
         print(f"{done} runs collected into {args.out}, {there} were there already. Next: catalog pairs --from {args.out}", file=sys.stderr)
     else:
@@ -27,7 +28,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def plan_of(args: argparse.Namespace) -> "Plan":  # noqa: F821
+def engine_maker(args: argparse.Namespace) -> "MakeEngine":
+    """How to make an engine; torch is imported when the first is made, after items and models were found sound."""
+
+    def make(located: "Located") -> "Engine":
+        try:
+            from collect.device import place
+            from collect.engines.transformers import TransformersEngine
+        except ModuleNotFoundError as error:
+            raise CatalogError(
+                f"collect run needs {error.name}, which is not installed: pip install 'forgetting-catalog[collect]'"
+            ) from error
+        return TransformersEngine(located, place(args.device, args.dtype), args.trust_remote_code)
+
+    return make
+
+
+def plan_of(args: argparse.Namespace) -> "Plan":
     """The plan from a TOML file, or from the options."""
     from collect.config import SHIPPED_ITEMS, Plan, model_from_argument, read_plan
     from collect.protocols import Ask
@@ -37,7 +54,10 @@ def plan_of(args: argparse.Namespace) -> "Plan":  # noqa: F821
             raise CatalogError("give either a plan or --models, not both")
         plan = read_plan(args.plan)
     elif args.models:
-        given = {name: getattr(args, name) for name in ("temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template")}
+        given = {
+            name: getattr(args, name)
+            for name in ("temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template")
+        }
         told = {name: value for name, value in given.items() if value is not None}
         if args.stop:
             told["stop"] = tuple(s.replace("\\n", "\n") for s in args.stop)
@@ -72,7 +92,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
     p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
     p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
-    p.add_argument("--protocol", nargs="+", default=["option-text"], choices=["option-text", "option-letter", "cot"], help="default: option-text")
+    p.add_argument(
+        "--protocol", nargs="+", default=["option-text"], choices=["option-text", "option-letter", "cot"], help="default: option-text"
+    )
     p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
     p.add_argument("--limit", type=int, help="items per task, the same for every model")
     p.add_argument("--replicates", type=int, default=1, help="of sampled protocols")

@@ -26,8 +26,9 @@ def compact(source: Path, out: Path) -> None:
             write(out / table / f"{table}.parquet", table, rows)
     for (model_id,) in con.sql("SELECT DISTINCT model_id FROM runs ORDER BY ALL").fetchall():
         for table in BY_MODEL:
-            query = f"SELECT {columns_of(table)} FROM {table} SEMI JOIN (SELECT run_id FROM runs WHERE model_id = $1) USING (run_id) ORDER BY run_id, item"
-            rows = con.execute(query, [model_id]).to_arrow_table()
+            own = "(SELECT run_id FROM runs WHERE model_id = $1)"
+            query = f"SELECT {columns_of(table)} FROM {table} SEMI JOIN {own} USING (run_id) ORDER BY run_id, item"
+            rows = con.sql(query, params=[model_id]).to_arrow_table()
             if rows.num_rows:
                 write(out / table / folder_of(model_id) / "part-0.parquet", table, rows)
 

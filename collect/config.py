@@ -53,7 +53,16 @@ def read_plan(path: Path) -> Plan:
             raise CatalogError(f"{path}: [[pairs]] names {', '.join(missing)}, which is not among the models: {', '.join(names)}")
     asks = [ask_of(path, row, data.get("replicates", 1)) for row in data.get("protocols", [{}])]
     items = [base / item for item in data.get("items", [])] or [SHIPPED_ITEMS]
-    return Plan(models, asks, items, data.get("tasks", []), data.get("limit"), data.get("skip_bad", False), data.get("pairs", []), data.get("contributor"))
+    return Plan(
+        models,
+        asks,
+        items,
+        data.get("tasks", []),
+        data.get("limit"),
+        data.get("skip_bad", False),
+        data.get("pairs", []),
+        data.get("contributor"),
+    )
 
 
 def known(path: Path, place: str, row: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -84,4 +93,4 @@ def ask_of(path: Path, row: dict[str, Any], replicates: int) -> Ask:
 def model_from_argument(text: str) -> ModelSpec:
     """PATH, HUB_ID, or ID=PATH, which names the model in the catalog."""
     model_id, equals, where = text.partition("=")
-    return ModelSpec(where, Path(where).stem, model_id) if equals else ModelSpec(text)
+    return ModelSpec(where, model_id, model_id) if equals else ModelSpec(text)

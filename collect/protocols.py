@@ -105,9 +105,16 @@ class Ask:
         template = "model" if self.template == "model" else "none"
         style = "letter" if self.style == "option-letter" else "text"
         if style == "letter":  # all options are one byte long: normalising changes nothing
-            return [Protocol(self.setting or self.style, style, template, self.shots or 0, scoring="sum", option_order=self.option_order, dtype=dtype)]
+            return [
+                Protocol(
+                    self.setting or self.style, style, template, self.shots or 0, scoring="sum", option_order=self.option_order, dtype=dtype
+                )
+            ]
         name = self.setting or self.style
-        return [Protocol(f"{name}-{short}", style, template, self.shots or 0, scoring=scoring, dtype=dtype) for short, scoring in (("sum", "sum"), ("norm", "per-byte"))]
+        return [
+            Protocol(f"{name}-{short}", style, template, self.shots or 0, scoring=scoring, dtype=dtype)
+            for short, scoring in (("sum", "sum"), ("norm", "per-byte"))
+        ]
 
     def generation(self, chat: bool, dtype: str) -> Protocol:
         """Zero-shot through the model's own template, or few-shot without one."""
@@ -154,7 +161,8 @@ def examples(protocol: Protocol, shots: Sequence[Item]) -> str:
     """Solved examples in published order, each ended by a blank line."""
     lead, end = answer_lead(protocol), "." if protocol.decoding != "scored" else ""
     return "".join(
-        f"Question: {listed(protocol, s, range(len(s.choices)))}\n{lead}{gold_text(protocol, s, range(len(s.choices)))}{end}\n\n" for s in shots
+        f"Question: {listed(protocol, s, range(len(s.choices)))}\n{lead}{gold_text(protocol, s, range(len(s.choices)))}{end}\n\n"
+        for s in shots
     )
 
 

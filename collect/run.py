@@ -1,6 +1,5 @@
 """Run a plan: every missing run once, one whole file each, with a progress bar; a second call does nothing and says so."""
 
-import fnmatch
 import importlib.metadata
 import json
 import time
@@ -27,7 +26,10 @@ MakeEngine = Callable[[Located], Engine]
 Asked = tuple[list[list[int]], list[str]]  # option orders and prompts of a job's items
 Tables = dict[str, list[dict[str, Any]]]
 GROUP = 512  # items asked together: what a kill loses at most, unless one task has more
-BEHAVIOURAL = ("truthfulqa/mc1", "salad_bench/mrq")  # ask for behaviour; a base model is not compared on them
+# Safety/Truth of arXiv 2510.17776, which leaves them out wherever a base model is in the pair
+BEHAVIOURAL = frozenset(
+    ("truthfulqa/mc1", "salad_bench/mrq", "mmlu/moral_scenarios", "mmlu/moral_disputes", "mmlu/jurisprudence", "mmlu/business_ethics")
+)
 
 
 @dataclass(frozen=True)
@@ -45,20 +47,10 @@ class Job:
 
 
 def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
-    """The plan's items, by task.
-
-    Raises:
-        CatalogError: Items are bad, or no task fits the patterns.
-    """
-    items, left_out = read_items(plan.items, plan.skip_bad)
+    """The plan's items, by task; what was left out is said."""
+    items, left_out = read_items(plan.items, plan.skip_bad, plan.tasks)
     if left_out:
         say(f"left out {len(left_out)} items that cannot be used:\n  " + "\n  ".join(left_out))
-    names = sorted({item.task_id for item in items})
-    if plan.tasks:
-        patterns = [p if "/" in p else f"{p}/*" for p in plan.tasks]
-        if unmatched := [p for p, q in zip(plan.tasks, patterns, strict=True) if not fnmatch.filter(names, q)]:
-            raise CatalogError(f"no task fits {', '.join(unmatched)}; the items have {', '.join(names)}")
-        items = [item for item in items if any(fnmatch.fnmatch(item.task_id, q) for q in patterns)]
     return itemsets(items, plan.limit)
 
 
@@ -73,7 +65,9 @@ def jobs_of(located: Located, engine: Engine, sets: Sequence[Itemset], asks: Seq
             protocols = tuple(settled(ask, engine, located, itemset))
             letters = protocols[0].prompt_style in ("letters", "letter")
             if letters and (wide := [i for i in itemset.items if len(i.choices) > len(LETTERS)]):
-                raise CatalogError(f"{wide[0].where}: {len(wide[0].choices)} options, more than there are letters: use answer_with = 'texts'")
+                raise CatalogError(
+                    f"{wide[0].where}: {len(wide[0].choices)} options, more than there are letters: use answer_with = 'texts'"
+                )
             replicates = range(ask.replicates if protocols[0].varies else 1)
             jobs += [Job(located, itemset, protocols, replicate) for replicate in replicates]
     return jobs
@@ -138,7 +132,11 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
             jobs = [(job, missing_of(out, job, engine)) for job in jobs_of(model, engine, sets, plan.asks)]
             todo = [(job, protocols) for job, protocols in jobs if protocols]
             there += sum(len(job.protocols) for job, _ in jobs) - sum(len(protocols) for _, protocols in todo)
-            progress.reset(bar, total=sum(len(job.itemset.items) for job, _ in todo) or None, description=f"{model.spec.name} ({number}/{len(located)})")
+            progress.reset(
+                bar,
+                total=sum(len(job.itemset.items) for job, _ in todo) or None,
+                description=f"{model.spec.name} ({number}/{len(located)})",
+            )
             for group in grouped([replace(job, protocols=protocols) for job, protocols in todo]):
                 done += run_group(out, group, engine, plan.contributor, lambda n: progress.advance(bar, n))
             progress.update(bar, visible=bool(todo))
@@ -148,7 +146,15 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
 
 def progress_bar(console: Console) -> Progress:
     """Model, bar, items done, items per second, time left."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("items"), Speed("{task.speed}"), TimeRemainingColumn(), TextColumn("left"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("items"),
+        Speed("{task.speed}"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
     return Progress(*columns, console=console)
 
 
@@ -276,11 +282,14 @@ def card_of(job: Job, protocol: Protocol, engine: Engine, contributor: str | Non
     benchmark, subset = task_id.split("/", 1)
     categories = {item.category for item in items if item.category}
     if len(categories) > 1:
-        raise CatalogError(f"task {task_id} has items of {len(categories)} categories ({', '.join(sorted(categories))}): one task, one category")
+        raise CatalogError(
+            f"task {task_id} has items of {len(categories)} categories ({', '.join(sorted(categories))}): one task, one category"
+        )
     sources = sorted({item.source or "" for item in items})
     run = {
-        "run_id": job.run_id(protocol), "model_id": job.located.model_id, "itemset_id": job.itemset.itemset_id, "protocol_id": protocol.protocol_id,
-        "replicate": job.replicate, "rng_seed": seed_of(job, protocol) if protocol.varies else None, "engine": engine.name,
+        "run_id": job.run_id(protocol), "model_id": job.located.model_id, "itemset_id": job.itemset.itemset_id,
+        "protocol_id": protocol.protocol_id, "replicate": job.replicate, "rng_seed": seed_of(job, protocol) if protocol.varies else None,
+        "engine": engine.name,
         "versions": json.dumps(versions(), sort_keys=True), "hardware": engine.hardware,
         "chat_template_sha256": engine.chat_template_sha256 if protocol.template == "model" else None, "contributor": contributor,
         "collected_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"), "source": "collect run", "wall_s": wall_s,

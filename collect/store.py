@@ -37,7 +37,7 @@ def write_table(path: Path, table: str, rows: Sequence[Mapping[str, Any]], card:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_parquet(data, part, metadata)
-        os.replace(part, path)
+        part.replace(path)
     except OSError as error:
         what = "the disk is full" if error.errno == errno.ENOSPC else f"{error.strerror or error}"
         raise CatalogError(f"cannot write {path}: {what}. Nothing is half-written; make room and run the same command again") from error
@@ -52,7 +52,9 @@ def write_parquet(data: pa.Table, path: Path, metadata: Mapping[str, str]) -> No
         writer.add_key_value_metadata(dict(metadata))
 
 
-def write_run(out: Path, card: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def write_run(
+    out: Path, card: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], tables: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
     """Write one run: its item list, its scores or texts, and last its outcomes with the run's card.
 
     Args:

@@ -760,9 +760,7 @@ def less_self(item: Item, first: list[Outcome], second: list[Outcome], score: Pa
     return mean_of_pairs(item, product(first, second), score) - sum(own) / 2
 
 
-def self_comparison_brute(
-    items: Sequence[Item], before_reps: Sequence[Run], after_reps: Sequence[Run]
-) -> dict[str, Estimate | None]:
+def self_comparison_brute(items: Sequence[Item], before_reps: Sequence[Run], after_reps: Sequence[Run]) -> dict[str, Estimate | None]:
     """f_sym, bt_sym, v, f_exch_x and bt_exch_x from every ordered pair of replicates, without count formulas."""
     scores: dict[str, list[float]] = {name: [] for name in ("f_sym", "bt_sym", "v", "f_exch_x", "bt_exch_x")}
     for item in items:
@@ -806,9 +804,7 @@ def consistent_counts(items: Sequence[Item], pairs: Sequence[tuple[Run, Run]]) -
     return found
 
 
-def seed_consistent(
-    items: Sequence[Item], before_reps: Sequence[Run], after_reps: Sequence[Run], m: int
-) -> SeedConsistent | None:
+def seed_consistent(items: Sequence[Item], before_reps: Sequence[Run], after_reps: Sequence[Run], m: int) -> SeedConsistent | None:
     """Counts over every set of m replicates, replicate r before going with replicate r after.
 
     rate = consistent n10/consistent n, both summed over the sets. It conditions on determinism: no estimate of F.

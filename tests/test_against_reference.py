@@ -29,7 +29,10 @@ def load(con, task_id, items, runs):
         con.execute("INSERT INTO models (model_id, kind) SELECT $1, 'instruct' WHERE $1 NOT IN (SELECT model_id FROM models)", [model])
         for replicate, run in enumerate(replicates):
             run_id = run_id_of(model, itemset_id, "p", replicate)
-            con.execute("INSERT INTO runs (run_id, model_id, itemset_id, protocol_id, replicate) VALUES ($1, $2, $3, 'p', $4)", [run_id, model, itemset_id, replicate])
+            con.execute(
+                "INSERT INTO runs (run_id, model_id, itemset_id, protocol_id, replicate) VALUES ($1, $2, $3, 'p', $4)",
+                [run_id, model, itemset_id, replicate],
+            )
             here = [(at, run[i.key]) for at, i in enumerate(items) if i.key in run]
             con.register("incoming", pa.table({
                 "item": pa.array([at for at, _ in here], pa.int32()), "correct": pa.array([o.correct for _, o in here], pa.bool_()),
@@ -54,7 +57,10 @@ def random_answer(rng, item, skill):
 
 def random_task(rng, name, kinds, n, replicates):
     """Items of mixed kinds and two models' replicates, correlated over time; some items missing from a run."""
-    items = [ref.Item(f"{name}/{i}", k if isinstance(k, str) else "choice", None if isinstance(k, str) else k) for i, k in enumerate(rng.choices(kinds, k=n))]
+    items = [
+        ref.Item(f"{name}/{i}", k if isinstance(k, str) else "choice", None if isinstance(k, str) else k)
+        for i, k in enumerate(rng.choices(kinds, k=n))
+    ]
     skills = {i.key: (rng.random(), rng.random()) for i in items}
     runs = {
         model: [{i.key: random_answer(rng, i, skills[i.key][side]) for i in items if rng.random() < 0.97} for _ in range(replicates)]
@@ -99,7 +105,10 @@ def check_replicate(row, items, before, after):
     assert (row["n_unpaired_before"], row["n_unpaired_after"]) == (cells.n_unpaired_before, cells.n_unpaired_after)
     same(row["f_unparsed"], ref.format_loss(cells).f_format, "f_unparsed")
     paper = ref.paper(strata)
-    for mine, theirs in {"f_lucky": "lucky", **{n: n for n in ("f_true", "f_true_unclipped", "bt_true", "bt_true_unclipped", "f_max", "bt_max")}}.items():
+    for mine, theirs in {
+        "f_lucky": "lucky",
+        **{n: n for n in ("f_true", "f_true_unclipped", "bt_true", "bt_true_unclipped", "f_max", "bt_max")},
+    }.items():
         same(row[mine], paper and getattr(paper, theirs), mine)
     known = ref.known(items, before, after)
     assert row["method"] == (known and known.method)
@@ -145,7 +154,9 @@ def test_one_replicate_interval(con):
     for task_id, kinds in (("x/wide", [3, 4, 5]), ("x/two", [2])):
         items, runs = random_task(rng, task_id, kinds, 50, 1)
         load(con, task_id, items, runs)
-        row = con.execute("SELECT f_known_lo, f_known_hi, bt_known_lo, bt_known_hi FROM task_metrics WHERE task_id = $1", [task_id]).fetchall()[0]
+        row = con.execute(
+            "SELECT f_known_lo, f_known_hi, bt_known_lo, bt_known_hi FROM task_metrics WHERE task_id = $1", [task_id]
+        ).fetchall()[0]
         if kinds == [2]:
             f, bt = ref.bracket(items, runs["A"][0], runs["B"][0])
             assert row == pytest.approx((*f.interval, *bt.interval), abs=1e-4)  # 1.96 there, 1.959964 here
@@ -163,8 +174,12 @@ def test_seed_consistent(con):
     con.execute("INSERT INTO pairs (pair_id, before_id, after_id) VALUES ('p', 'A', 'B')")
     for m in (2, 3):
         wanted = ref.seed_consistent(items, runs["A"], runs["B"], m)
-        found = con.execute("SELECT n_sets, n11_mean, n10_mean, n01_mean, n00_mean, n10_var, f_consistent FROM seed_consistent WHERE set_size = $1", [m]).fetchall()[0]
-        assert found == pytest.approx((wanted.n_sets, *(wanted.mean[s] for s in ("11", "10", "01", "00")), wanted.variance["10"], wanted.rate))
+        found = con.execute(
+            "SELECT n_sets, n11_mean, n10_mean, n01_mean, n00_mean, n10_var, f_consistent FROM seed_consistent WHERE set_size = $1", [m]
+        ).fetchall()[0]
+        assert found == pytest.approx(
+            (wanted.n_sets, *(wanted.mean[s] for s in ("11", "10", "01", "00")), wanted.variance["10"], wanted.rate)
+        )
 
 
 @pytest.mark.parametrize("scenario", list(ref.SIMULATED_TRUTH))
@@ -178,4 +193,3 @@ def test_simulated_truth(con, scenario):
     truth = ref.SIMULATED_TRUTH[scenario]
     print(f"{scenario:20} {' '.join(f'{x:.4f}' for x in found)}")
     assert found == pytest.approx((truth.f, truth.f_true, truth.f_latent, truth.f_exch), abs=0.01)
-

@@ -8,7 +8,15 @@ from catalog import CatalogError
 from catalog.identity import qog_key, with_occurrences
 from catalog.items import canonical_task, itemsets, read_items
 
-GOOD = {"task": "quiz", "subset": "test", "item_id": "1", "question": "Which?", "choices": ["R", "rr", "Rr", "RR"], "answer_index": 1, "answer": "rr"}
+GOOD = {
+    "task": "quiz",
+    "subset": "test",
+    "item_id": "1",
+    "question": "Which?",
+    "choices": ["R", "rr", "Rr", "RR"],
+    "answer_index": 1,
+    "answer": "rr",
+}
 
 
 def write(path, *rows):

@@ -23,13 +23,29 @@ def test_task_k4(fill, one):
     close(row, n=10, n11=3, n10=2, n01=1, n00=4, d=2, method="exchangeable", sparse=True)
     close(row, a_pre=0.5, a_post=0.4, f=0.2, bt=0.1, net=-0.1, flips=0.3, all_flips=0.5, f_conventional=0.1)
     close(row, f_cond=2 / 5, btc=3 / 5, bec=4 / 6, f_relative=0.2 / (0.5 * 0.6))
-    close(row, f_lucky=0.5 * 0.6 / 3, f_true=0.2 - 0.1, bt_true=0.0, bt_true_unclipped=0.1 - 0.1, f_max=(4 * 0.5 - 1) / 3, bt_max=(4 * 0.4 - 1) / 3)
+    close(
+        row,
+        f_lucky=0.5 * 0.6 / 3,
+        f_true=0.2 - 0.1,
+        bt_true=0.0,
+        bt_true_unclipped=0.1 - 0.1,
+        f_max=(4 * 0.5 - 1) / 3,
+        bt_max=(4 * 0.4 - 1) / 3,
+    )
     close(row, f_latent=4 / 3 * (0.2 - 0.4 / 3), bt_latent=4 / 3 * (0.1 - 0.4 / 3), f_sticky=4 / 3 * 0.2)
     close(row, f_exch=4 / 3 * (0.2 - 0.2 / 2), bt_exch=0.0, f_known=4 / 3 * 0.1, f_known_max=4 / 3 * 0.1)
     # scores: 2 x 4/3, 2 x -2/3; pseudo-items +4/3 and -2/3; N = 12
     mean, square = (2 * 4 / 3 - 2 * 2 / 3 + 4 / 3 - 2 / 3) / 12, (3 * 16 / 9 + 3 * 4 / 9) / 12
     half = 1.959963984540054 * math.sqrt((square - mean**2) / 12)
-    close(one(TASK), f_exch_lo=mean - half, f_exch_hi=mean + half, f_known_lo=mean - half, f_known_hi=mean + half, n_replicates=1, f_sd_seed=None)
+    close(
+        one(TASK),
+        f_exch_lo=mean - half,
+        f_exch_hi=mean + half,
+        f_known_lo=mean - half,
+        f_known_hi=mean + half,
+        n_replicates=1,
+        f_sd_seed=None,
+    )
 
 
 def test_task_k2(fill, one):
@@ -53,7 +69,19 @@ def test_task_free(fill, one):
     fill.answers("B", "x/t", "10010")
     fill.pair()
     row = one(TASK)
-    close(row, f=0.4, bt=0.2, f_true=0.4, f_max=0.6, f_latent=0.4, f_known=0.4, f_known_max=0.4, method="free-form", f_exch=None, all_flips=None)
+    close(
+        row,
+        f=0.4,
+        bt=0.2,
+        f_true=0.4,
+        f_max=0.6,
+        f_latent=0.4,
+        f_known=0.4,
+        f_known_max=0.4,
+        method="free-form",
+        f_exch=None,
+        all_flips=None,
+    )
     close(row, f_known_lo=row["f_lo"], f_known_hi=row["f_hi"])
 
 
@@ -76,7 +104,19 @@ def test_task_multi(fill, one):
     fill.answers("A", "x/t", "1100")
     fill.answers("B", "x/t", "1010")
     fill.pair()
-    close(one(TASK), f=0.25, bt=0.25, f_true=None, f_true_unclipped=None, f_max=None, f_latent=None, f_exch=None, f_known=None, f_known_lo=None, f_known_hi=None)
+    close(
+        one(TASK),
+        f=0.25,
+        bt=0.25,
+        f_true=None,
+        f_true_unclipped=None,
+        f_max=None,
+        f_latent=None,
+        f_exch=None,
+        f_known=None,
+        f_known_lo=None,
+        f_known_hi=None,
+    )
     close(one("FROM category_metrics WHERE map = 'benchmark'"), n_tasks=1, n_tasks_adjusted=0, f=0.25, f_true=None, f_known=None)
 
 
@@ -86,7 +126,19 @@ def test_unparsed_and_not_measured(fill, one):
     fill.answers("A", "x/t", "000u12-0")
     fill.answers("B", "x/t", "0u1001u-")
     fill.pair()
-    close(one("FROM task_replicates"), n=6, n11=1, n10=2, n01=2, n00=1, d=1, n10_unparsed=1, n01_unparsed=1, n_unpaired_before=1, n_unpaired_after=1)
+    close(
+        one("FROM task_replicates"),
+        n=6,
+        n11=1,
+        n10=2,
+        n01=2,
+        n00=1,
+        d=1,
+        n10_unparsed=1,
+        n01_unparsed=1,
+        n_unpaired_before=1,
+        n_unpaired_after=1,
+    )
     row = one(TASK)
     close(row, f_unparsed=1 / 6, f_wrong=1 / 6, f_answer=4 / 3 * (1 - 1 / 2) / 6, f_format=(1 - 0) / 6, f_exch=(4 / 3 * 0.5 + 1) / 6)
     close(row, bt_answer=4 / 3 * (1 - 1 / 2) / 6, bt_format=1 / 6)
@@ -131,7 +183,14 @@ def test_category_and_pair(fill, con, one):
     se = math.sqrt((0.25 / 4 - 0.125**2) / 4)
     close(one("FROM task_metrics WHERE task_id = 'x/a'"), f_se=se)
     close(row, f_se=math.sqrt(se**2 + 0) / 2)
-    close(one("FROM pair_metrics WHERE map = 'm'"), n_categories=2, n_tasks=3, f=0.03125, f_sd_seed=math.sqrt(2 * 0.03125**2), f_se=math.sqrt((se / 2) ** 2) / 2)
+    close(
+        one("FROM pair_metrics WHERE map = 'm'"),
+        n_categories=2,
+        n_tasks=3,
+        f=0.03125,
+        f_sd_seed=math.sqrt(2 * 0.03125**2),
+        f_se=math.sqrt((se / 2) ** 2) / 2,
+    )
     close(one("FROM category_metrics WHERE map = 'm' AND category = 'Other'"), n_tasks=1)
 
 
@@ -188,7 +247,7 @@ def test_seed_consistent(fill, one):
 )
 def test_paired_tests(con, counts, exact, mid, low, high):
     """McNemar and Newcombe's interval of a_pre - a_post; ours is of a_post - a_pre, so its ends change sign and side."""
-    n11, n10, n01, n00 = counts
+    _, n10, n01, _ = counts
     found = con.execute(f"SELECT mcnemar_exact({n10}, {n01}), mcnemar_midp({n10}, {n01}), -net_hi{counts}, -net_lo{counts}").fetchall()[0]
     assert found == pytest.approx((exact, mid, low, high), abs=1e-5)
 
@@ -197,7 +256,9 @@ def test_wilson_and_empty(con):
     """Wilson of 38 and 62 in 600; nothing flipped gives p = 1."""
     found = con.execute("SELECT wilson_lo(38, 600), wilson_hi(38, 600), wilson_lo(62, 600), wilson_hi(62, 600)").fetchall()[0]
     assert found == pytest.approx((0.046487, 0.085735, 0.081447, 0.130266), abs=1e-5)
-    assert con.execute("SELECT mcnemar_exact(0, 0), mcnemar_midp(0, 0), mcnemar_exact(3, 3), mcnemar_midp(1, 1)").fetchall()[0] == pytest.approx((1, 1, 1, 0.75))
+    assert con.execute("SELECT mcnemar_exact(0, 0), mcnemar_midp(0, 0), mcnemar_exact(3, 3), mcnemar_midp(1, 1)").fetchall()[
+        0
+    ] == pytest.approx((1, 1, 1, 0.75))
 
 
 def test_real_quantisation_counts(con):

@@ -44,7 +44,12 @@ def test_protocol_id_is_its_content():
 def test_one_scoring_pass_is_two_protocols():
     """Sum and per-byte share prompt and pass."""
     summed, normalised = Ask("option-text").settle(True, "float32")
-    assert (summed.setting, summed.scoring, normalised.setting, normalised.scoring) == ("option-text-sum", "sum", "option-text-norm", "per-byte")
+    assert (summed.setting, summed.scoring, normalised.setting, normalised.scoring) == (
+        "option-text-sum",
+        "sum",
+        "option-text-norm",
+        "per-byte",
+    )
     assert dataclasses.replace(summed, setting="x", scoring="x") == dataclasses.replace(normalised, setting="x", scoring="x")
 
 
@@ -69,11 +74,17 @@ def test_shots_are_others():
     items = [ITEM, OTHER, ITEM, *(dataclasses.replace(OTHER, source_id=str(i), question=f"Who {i}?") for i in range(5))]
     keys = [f"{item.key}#{n}" for n, item in enumerate(items)]
     shots = pick_shots(3, items, keys)
-    assert all(len(s) == 3 and items[i].key not in {x.key for x in s} and len({x.key for x in s} | {items[i].key}) >= 3 for i, s in enumerate(shots))
+    assert all(
+        len(s) == 3 and items[i].key not in {x.key for x in s} and len({x.key for x in s} | {items[i].key}) >= 3
+        for i, s in enumerate(shots)
+    )
     assert pick_shots(5, items[:2], keys[:2]) == [[OTHER], [ITEM]] and pick_shots(0, items, keys)[0] == []
 
 
-@pytest.mark.parametrize(("given", "message"), [({"style": "x"}, "style = 'x'; one of option-text"), ({"temperature": -1}, "temperature >= 0"), ({"top_p": 0}, "top_p")])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"style": "x"}, "style = 'x'; one of option-text"), ({"temperature": -1}, "temperature >= 0"), ({"top_p": 0}, "top_p")],
+)
 def test_bad_asks(given, message):
     """A value that is not understood is refused with those that are."""
     with pytest.raises(CatalogError, match=message):

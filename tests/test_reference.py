@@ -219,9 +219,7 @@ def test_clipping_biases_a_mean_over_tasks(n: int, points: float) -> None:
     ("cells", "f", "f_true", "f_latent", "f_exch", "bt_exch"),
     [(AWQ, 0.0925, -0.010, -0.087, 0.077, 0.050), (GPTQ, 0.095, None, -0.092, 0.078, 0.022)],
 )
-def test_quantised_models(
-    cells: Cells, f: float, f_true: float | None, f_latent: float, f_exch: float, bt_exch: float
-) -> None:
+def test_quantised_models(cells: Cells, f: float, f_true: float | None, f_latent: float, f_exch: float, bt_exch: float) -> None:
     """The real check: Qwen2.5-1.5B-Instruct fp16 -> AWQ and GPTQ on 400 MMLU items."""
     items, before, after = runs_of_cells(4, cells)
     assert counts(items, before, after) == {4: cells}
@@ -364,10 +362,7 @@ SEEDS = st.integers(0, 2**32)
 
 def random_items(kinds: list[int | str]) -> list[Item]:
     """One item per k or 'free'."""
-    return [
-        Item(f"i{i}", "choice", kind) if isinstance(kind, int) else Item(f"i{i}", "free")
-        for i, kind in enumerate(kinds)
-    ]
+    return [Item(f"i{i}", "choice", kind) if isinstance(kind, int) else Item(f"i{i}", "free") for i, kind in enumerate(kinds)]
 
 
 def random_run(items: list[Item], rng: random.Random, *, parsed: bool, complete: bool) -> dict[str, Outcome]:
@@ -655,9 +650,7 @@ def test_cluster_se() -> None:
     ("cells", "exact", "midp", "interval"),
     [(ROW1, 0.070312, 0.039062, (-0.506920, -0.025559)), (ROW2, 0.020979, 0.016506, (-0.072790, -0.007291))],
 )
-def test_paired_vectors(
-    cells: tuple[int, int, int, int], exact: float, midp: float, interval: tuple[float, float]
-) -> None:
+def test_paired_vectors(cells: tuple[int, int, int, int], exact: float, midp: float, interval: tuple[float, float]) -> None:
     """The printed McNemar and Newcombe figures."""
     assert mcnemar_exact(cells[1], cells[2]) == near(exact, abs=1e-5)
     assert mcnemar_midp(cells[1], cells[2]) == near(midp, abs=1e-5)

@@ -83,7 +83,9 @@ def test_largest_overlap_wins(fill, con):
     fill.answers("C", "x/t", "00")
     fill.pair()
     fill.pair("A", "C")
-    assert con.sql("SELECT before_run, after_run, n_common, n_before, n_after FROM run_pairs WHERE kind = 'pair'").fetchall() == [(big, after, 4, 5, 4)]
+    assert con.sql("SELECT before_run, after_run, n_common, n_before, n_after FROM run_pairs WHERE kind = 'pair'").fetchall() == [
+        (big, after, 4, 5, 4)
+    ]
 
 
 def test_same_key_in_two_tasks_does_not_pair(fill, con):

@@ -22,6 +22,7 @@ R = TypeVar("R")
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+os.environ.setdefault("TQDM_DISABLE", "1")  # reading a .gguf draws its own bar across ours
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
@@ -77,12 +78,12 @@ class TransformersEngine:
                 model = AutoModelForCausalLM.from_pretrained(self.located.folder, dtype=DTYPES[self.dtype], **safe, **self.options)
             except (OSError, ValueError, ImportError, RuntimeError) as error:
                 raise CatalogError(f"the weights of {self.located.spec.where} do not load: {str(error).strip().splitlines()[0]}") from error
-            self.loaded = model.to(self.place.device).eval()
+            self.loaded = model.eval().to(torch.device(self.place.device))
         return self.loaded
 
     def n_params(self) -> int | None:
         """Number of parameters, tied ones once."""
-        return sum(p.numel() for p in self.model.parameters())
+        return sum(int(p.numel()) for p in self.model.parameters())
 
     @property
     def context(self) -> int:
@@ -129,9 +130,9 @@ class TransformersEngine:
         wholes = [self.encode(text + end, request.chat) for end in ends]
         starts = [min(common_length(alone, whole), len(whole) - 1) for whole in wholes]
         shared = max(min(starts), 0)
-        if shared == 0:  # an empty prompt: begin with the padding token, so that a first token can be predicted
-            first = self.tokenizer.bos_token_id or self.tokenizer.pad_token_id
-            return Encoded(at, [first], wholes, [0] * len(wholes))
+        if shared == 0:  # nothing stands before some option's first token: begin with a token that can predict it
+            first = self.tokenizer.bos_token_id if self.tokenizer.bos_token_id is not None else self.tokenizer.pad_token_id
+            return Encoded(at, [first], [whole or [first] for whole in wholes], [max(start, 0) for start in starts])
         return Encoded(at, wholes[0][:shared], [whole[shared:] for whole in wholes], [start - shared for start in starts])
 
     @torch.inference_mode()
@@ -264,7 +265,9 @@ class TransformersEngine:
                 done = run(queue[:size])
             except torch.cuda.OutOfMemoryError:
                 if size == 1:
-                    raise CatalogError("one question does not fit into the device's memory: use a smaller model or another device") from None
+                    raise CatalogError(
+                        "one question does not fit into the device's memory: use a smaller model or another device"
+                    ) from None
                 torch.cuda.empty_cache()
                 self.budget //= 2
                 continue

@@ -1,0 +1,1 @@
+"""The embedded default: items, tiny checkpoints, and the plan that collects them."""

@@ -1,0 +1,1 @@
+"""Scripts that made the shipped models and data."""

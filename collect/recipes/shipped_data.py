@@ -1,0 +1,35 @@
+"""Make `catalog/data/`, the catalog that comes with the package, from a runs folder.
+
+`python -m collect.recipes.shipped_data build/demo`: few sorted files without texts, and the paper's map of categories
+(paper_categories.csv: the task lists of arXiv 2510.17776, tasks it leaves out are in no category).
+"""
+
+import csv
+import shutil
+import sys
+from pathlib import Path
+
+from catalog.open import SHIPPED
+from collect.compact import compact
+from collect.store import write_table
+
+
+def paper_map() -> list[dict[str, str]]:
+    """Rows of `categories` for the map 'paper'."""
+    with (Path(__file__).parent / "paper_categories.csv").open(encoding="utf-8", newline="") as file:
+        rows = [{"map": "paper", "task_id": row["task"], "category": row["category"]} for row in csv.DictReader(file)]
+    return sorted((row for row in rows if not row["category"].startswith("(")), key=lambda row: row["task_id"])
+
+
+def main(source: Path) -> None:
+    """Replace the shipped catalog."""
+    fresh = SHIPPED.with_name("data.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    compact(source, fresh)
+    write_table(fresh / "categories" / "paper.parquet", "categories", paper_map())
+    shutil.rmtree(SHIPPED, ignore_errors=True)
+    fresh.rename(SHIPPED)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

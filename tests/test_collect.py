@@ -1,0 +1,307 @@
+"""`collect run` end to end on shipped checkpoints: files, resume, and what bad input says. Nothing half-written."""
+
+import errno
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+from models import DEMO
+
+from catalog import CatalogError, connect
+from collect import store
+from collect.__main__ import main
+from collect.models import ModelSpec, locate
+
+SMALL, CHAT = DEMO / "models" / "small-base", DEMO / "models" / "small-instruct"
+TASKS = ["--tasks", "world/provinces", "world/sums"]
+
+
+def run(out, *more, models=(SMALL,)):
+    """`collect run` with few items; returns the exit status."""
+    return main(["run", "--models", *map(str, models), "--limit", "6", "--out", str(out), *more])
+
+
+def parts(out):
+    """Files left over from an unfinished write."""
+    return [p for p in out.rglob("*") if p.name.endswith(".part")]
+
+
+def test_run_then_again(tmp_path, capfd):
+    """Two ways of scoring, three replicates of generation; a sound catalog; a second call does nothing and says so."""
+    out = tmp_path / "runs"
+    args = ["--protocol", "option-text", "cot", "--answer-with", "texts", "--max-new-tokens", "12", "--replicates", "3", *TASKS]
+    assert run(out, *args, models=(SMALL, CHAT)) == 0
+    con = connect(out)
+    found = con.sql("SELECT setting, task_id, count(*), count(DISTINCT replicate) FROM run_facts GROUP BY ALL ORDER BY ALL").fetchall()
+    assert found == [
+        ("cot", "world/provinces", 6, 3),
+        ("cot", "world/sums", 6, 3),
+        ("option-text-norm", "world/provinces", 2, 1),
+        ("option-text-sum", "world/provinces", 2, 1),
+    ]
+    assert con.sql("SELECT count(*) FROM outcomes").fetchall()[0][0] == 16 * 6
+    assert con.sql(
+        "SELECT kind, n_params > 0, regexp_full_match(model_id, 'local/small-(base|instruct)@[0-9a-f]{12}') FROM models ORDER BY ALL"
+    ).fetchall() == [("base", True, True), ("instruct", True, True)]
+    assert con.sql("SELECT count(*), count(DISTINCT sample_key) FROM samples").fetchall()[0] == (12, 12)
+    before = {p: p.stat().st_mtime_ns for p in out.rglob("*.parquet")}
+    capfd.readouterr()
+    assert run(out, *args, models=(SMALL, CHAT)) == 0
+    assert "nothing to do: all 16 runs are in" in capfd.readouterr().err
+    assert {p: p.stat().st_mtime_ns for p in out.rglob("*.parquet")} == before and not parts(out)
+    assert not any(str(tmp_path).encode() in p.read_bytes() or b"/collect/demo" in p.read_bytes() for p in out.rglob("*.parquet"))
+
+
+def test_predictions_go_back_to_published_order(tmp_path):
+    """With options shuffled by replicate, scores are stored in published order: letters of the same content."""
+    for order in ("published", "shuffled"):
+        assert (
+            run(tmp_path / order, "--protocol", "option-letter", "--option-order", order, "--replicates", "2", "--tasks", "world/provinces")
+            == 0
+        )
+    con = connect(tmp_path / "published", tmp_path / "shuffled")
+    assert con.sql("SELECT option_order, count(*) FROM runs JOIN protocols USING (protocol_id) GROUP BY ALL ORDER BY ALL").fetchall() == [
+        ("published", 1),
+        ("shuffled", 2),
+    ]
+    wrong = con.sql(
+        "SELECT count(*) FROM option_scores JOIN outcomes USING (run_id, item) WHERE predicted <> list_position(scores, list_max(scores)) - 1"
+    ).fetchall()
+    assert wrong == [(0,)]
+    assert con.sql("SELECT count(DISTINCT scores) FROM option_scores WHERE item = 0").fetchall()[0][0] == 3
+
+
+def test_gold_always_first_is_shuffled(tmp_path):
+    """A task whose gold always stands first is never shown in that order."""
+    rows = [
+        {"task": "t", "item_id": str(i), "question": f"Which province is {i}?", "choices": ["a", "b", "c"], "answer_index": 0}
+        for i in range(20)
+    ]
+    (tmp_path / "i.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    out = tmp_path / "runs"
+    assert (
+        main(["run", "--models", str(SMALL), "--items", str(tmp_path / "i.jsonl"), "--protocol", "option-letter", "--out", str(out)]) == 0
+    )
+    assert connect(out).sql("SELECT DISTINCT option_order FROM protocols").fetchall() == [("shuffled",)]
+
+
+def test_interrupted_then_resumed(tmp_path, monkeypatch, capfd):
+    """Ctrl-C after the third run file: whole runs stay, nothing half-written, the same command ends the work."""
+    out, real, count = tmp_path / "runs", store.write_table, []
+
+    def third(path, table, rows, card=None):
+        count.append(table)
+        if count.count("outcomes") == 3:
+            raise KeyboardInterrupt
+        real(path, table, rows, card)
+
+    monkeypatch.setattr(store, "write_table", third)
+    assert run(out) == 130
+    assert "The same command goes on from here" in capfd.readouterr().err
+    kept = {p: p.stat().st_mtime_ns for p in out.rglob("outcomes/*/*.parquet")}
+    assert len(kept) == 2 and not parts(out)
+    connect(out)
+    monkeypatch.setattr(store, "write_table", real)
+    assert run(out) == 0
+    after = {p: p.stat().st_mtime_ns for p in out.rglob("outcomes/*/*.parquet")}
+    assert len(after) > 2 and kept.items() <= after.items()
+    connect(out)
+
+
+def test_full_disk(tmp_path, monkeypatch, capfd):
+    """No space left: an error that says so, no part file, whole runs kept."""
+    out, real = tmp_path / "runs", store.write_parquet
+
+    def full(data, path, metadata):
+        if "outcomes" in str(path):
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(data, path, metadata)
+
+    monkeypatch.setattr(store, "write_parquet", full)
+    assert run(out) == 1
+    assert "the disk is full. Nothing is half-written" in capfd.readouterr().err
+    assert not parts(out) and not list(out.rglob("outcomes/*/*.parquet"))
+    monkeypatch.setattr(store, "write_parquet", real)
+    assert run(out) == 0
+
+
+def test_other_schema_version(tmp_path, capfd):
+    """A folder written under another major version is neither read nor added to."""
+    out = tmp_path / "runs"
+    assert run(out, "--tasks", "world/provinces") == 0
+    path = next(out.rglob("outcomes/*/*.parquet"))
+    store.write_parquet(pq.read_table(path).replace_schema_metadata(None), path, {"schema_version": "2.0"})
+    size = sum(1 for _ in out.rglob("*"))
+    assert run(out, "--tasks", "world/provinces") == 1
+    message = capfd.readouterr().err
+    assert "has schema_version 2.0, this package reads 1.x" in message and "pip install --upgrade forgetting-catalog" in message
+    assert sum(1 for _ in out.rglob("*")) == size
+    with pytest.raises(CatalogError, match=r"schema_version 2.0"):
+        connect(out)
+
+
+def test_damaged_file_is_named(tmp_path):
+    """A file that is no Parquet, and one with a column missing."""
+    out = tmp_path / "runs"
+    assert run(out, "--tasks", "world/provinces") == 0
+    path = next(out.rglob("samples/*.parquet"))
+    good = path.read_bytes()
+    path.write_bytes(good[:100])
+    with pytest.raises(CatalogError, match=rf"{path.name} cannot be read as Parquet"):
+        connect(out)
+    path.write_bytes(good)
+    store.write_parquet(pq.read_table(path).drop_columns(["gold"]), path, {"schema_version": "1.0"})
+    with pytest.raises(CatalogError, match=r"is not a file of samples: no column gold"):
+        connect(out)
+
+
+@pytest.mark.parametrize(
+    ("remove", "add", "message"),
+    [
+        (("*.safetensors",), None, r"has no weights: wanted \*.safetensors"),
+        (("*.safetensors",), "pytorch_model.bin", r"weights only as pickle \(pytorch_model.bin\), which can run code"),
+        (("tokenizer*",), None, r"has no tokenizer: save it beside the weights"),
+        (("config.json",), None, r"has no config.json"),
+    ],
+)
+def test_bad_model_folder(tmp_path, remove, add, message):
+    """What a model folder lacks is said before anything is loaded."""
+    folder = shutil.copytree(SMALL, tmp_path / "model")
+    for pattern in remove:
+        for path in folder.glob(pattern):
+            path.unlink()
+    if add:
+        (folder / add).write_bytes(b"\x80\x04")
+    with pytest.raises(CatalogError, match=message):
+        locate(ModelSpec(str(folder)))
+
+
+def test_model_that_is_not_there(tmp_path, capfd, monkeypatch):
+    """A path that does not exist; a Hub name that cannot be reached."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert run(tmp_path / "r", models=(tmp_path / "nowhere",)) == 1
+    assert "no model at" in capfd.readouterr().err
+    assert run(tmp_path / "r", models=("org/does-not-exist",)) == 1
+    assert "the Hub gave no model of that name" in capfd.readouterr().err
+
+
+def test_model_identity_is_its_weights(tmp_path):
+    """The name in front, the weights behind the @; another copy of the same weights is the same model."""
+    copy = shutil.copytree(SMALL, tmp_path / "small-base")
+    assert locate(ModelSpec(str(copy))).model_id == locate(ModelSpec(str(SMALL))).model_id
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x07")
+    assert locate(ModelSpec(str(copy))).model_id != locate(ModelSpec(str(SMALL))).model_id
+    assert locate(ModelSpec(str(copy), model_id="me/mine@1")).model_id == "me/mine@1"
+
+
+def test_needs_a_chat_template(tmp_path, capfd):
+    """A base model asked through a template it lacks."""
+    assert run(tmp_path / "r", "--protocol", "cot", "--template", "model") == 1
+    assert "wants a chat template and" in capfd.readouterr().err and not (tmp_path / "r" / "outcomes").exists()
+
+
+def test_same_weights_other_template_is_a_conflict(tmp_path, capfd):
+    """The run is there, but was asked through another chat template: said, not skipped."""
+    copy = shutil.copytree(CHAT, tmp_path / "small-instruct")
+    args = ("--protocol", "cot", "--answer-with", "texts", "--max-new-tokens", "4", "--tasks", "world/sums")
+    assert run(tmp_path / "r", *args, models=(copy,)) == 0
+    template = copy / "chat_template.jinja"
+    template.write_text(template.read_text() + " ")
+    assert run(tmp_path / "r", *args, models=(copy,)) == 1
+    assert "with another chat template" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("", "wanted [[models]]"),
+        ("[[models]\n", "is not TOML"),
+        ("modles = 1\n", "unknown key modles; known are items"),
+        (
+            '[[models]]\nname = "a"\npath = "x"\n[[pairs]]\nbefore = "a"\nafter = "b"\n',
+            "[[pairs]] names b, which is not among the models: a",
+        ),
+        ('[[models]]\nname = "a"\n', "wants either path or hub"),
+        ('[[models]]\npath = "x"\n[[protocols]]\ntemprature = 1\n', "unknown key temprature"),
+    ],
+)
+def test_bad_plan(tmp_path, capfd, plan, message):
+    """A plan that is not understood is refused whole."""
+    (tmp_path / "plan.toml").write_text(plan)
+    assert main(["run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "r")]) == 1
+    assert message in capfd.readouterr().err and not (tmp_path / "r").exists()
+
+
+def test_plan_with_pairs(tmp_path):
+    """Models, pairs and protocols from one TOML file; pairs are declared by the models' names."""
+    plan = f"""
+        tasks = ["world/provinces"]
+        limit = 6
+        [[models]]
+        name = "b"
+        path = "{SMALL}"
+        family = "world-small"
+        [[models]]
+        name = "c"
+        path = "{CHAT}"
+        [[pairs]]
+        before = "b"
+        after = "c"
+        regime = "instruction tuning"
+        data_tokens = 1000
+    """
+    (tmp_path / "plan.toml").write_text("\n".join(line.strip() for line in plan.splitlines()))
+    assert main(["run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "r")]) == 0
+    con = connect(tmp_path / "r")
+    assert con.sql("SELECT pair_id, regime, data_tokens FROM pairs").fetchall() == [("b -> c", "instruction tuning", 1000)]
+    assert con.sql("SELECT count(*) FROM pair_metrics WHERE map = 'own'").fetchall() == [(2,)]
+    assert con.sql("SELECT family FROM models WHERE kind = 'base'").fetchall() == [("world-small",)]
+
+
+def test_no_such_task_and_no_models(tmp_path, capfd):
+    """What there is is named."""
+    assert run(tmp_path / "r", "--tasks", "nothing") == 1
+    assert "no task fits nothing; the items have world/" in capfd.readouterr().err
+    assert main(["run"]) == 1
+    assert "nothing to run: give a plan" in capfd.readouterr().err
+
+
+def test_compact_is_the_same_catalog(tmp_path):
+    """Few files, the same rows but for generated texts; a folder that is not empty is refused."""
+    out, packed = tmp_path / "runs", tmp_path / "packed"
+    assert run(out, "--protocol", "option-text", "cot", "--max-new-tokens", "4", *TASKS) == 0
+    assert main(["compact", str(out), "--out", str(packed)]) == 0
+    a, b = connect(out), connect(packed)
+    for table in ("models", "tasks", "categories", "itemsets", "samples", "protocols", "runs", "outcomes", "option_scores"):
+        assert a.sql(f"FROM {table} ORDER BY ALL").fetchall() == b.sql(f"FROM {table} ORDER BY ALL").fetchall(), table
+    assert len(list(packed.rglob("*.parquet"))) < len(list(out.rglob("*.parquet")))
+    assert main(["compact", str(out), "--out", str(packed)]) == 1
+
+
+@pytest.mark.slow
+def test_killed_and_resumed(tmp_path):
+    """kill -9 at several moments; every state is a sound catalog or empty, and the last call completes it."""
+    out = tmp_path / "runs"
+    command = [sys.executable, "-m", "collect", "run", str(DEMO / "demo.toml"), "--limit", "8", "--out", str(out)]
+    n = 0
+    for seconds in (6, 9, 12, 15):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        whole = len(list(out.rglob("outcomes/*/*.parquet")))
+        assert whole >= n
+        n = whole
+        if n:
+            connect(out)
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "nothing to do" in done.stderr
+    connect(out)
