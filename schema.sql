@@ -528,11 +528,12 @@ COMMENT ON VIEW noise_floor IS 'How much a model forgets against itself from one
 CREATE MACRO task_selves_of(before_model := NULL, after_model := NULL) AS TABLE
 WITH across AS (
     SELECT before_id, after_id, setting, task_id, before_itemset, before_protocol, after_itemset, after_protocol, sample_key,
-           bool_or(answer = 'multi') AS multi, bool_or(blind) AS blind, avg(COLUMNS('^(f|bt|f_exch|bt_exch)$')) AS '\0'
+           n_options AS k, bool_or(answer = 'multi') AS multi, bool_or(blind) AS blind, avg(COLUMNS('^(f|bt|f_exch|bt_exch)$')) AS '\0'
     FROM item_scores_of(before_model, after_model, ['pair', 'cross']) GROUP BY ALL),
 own AS MATERIALIZED (FROM item_selves_of(before_model, after_model)),
 item AS (
-    SELECT x.before_id, x.after_id, x.setting, x.task_id, x.multi, x.blind OR b.blind OR a.blind AS blind,
+    SELECT x.before_id, x.after_id, x.setting, x.task_id, x.multi, if(x.k >= 3, chance_factor(x.k), NULL) AS up,
+           if(x.k >= 3, chance_factor(x.k) / (x.k - 2e0), NULL) AS down, x.blind OR b.blind OR a.blind AS blind,
            (b.f_self + a.f_self) / 2 AS f_self, x.f - (b.f_self + a.f_self) / 2 AS f_sym, x.bt - (b.f_self + a.f_self) / 2 AS bt_sym,
            x.f_exch - (b.f_exch_self + a.f_exch_self) / 2 AS f_exch_x, x.bt_exch - (b.f_exch_self + a.f_exch_self) / 2 AS bt_exch_x
     FROM across AS x
@@ -541,9 +542,13 @@ item AS (
 SELECT before_id, after_id, setting, task_id, count(*) AS n_replicated, avg(f_self) AS f_self,
        avg(f_sym) AS f_sym, avg(bt_sym) AS bt_sym, avg(f_sym + bt_sym) AS v,
        sqrt(var_pop(f_sym) / count(*)) AS f_sym_se, sqrt(var_pop(bt_sym) / count(*)) AS bt_sym_se, sqrt(var_pop(f_sym + bt_sym) / count(*)) AS v_se,
-       bool_or(blind) OR bool_or(multi) AS unidentified, count(f_exch_x) AS n_exch_x,
+       bool_or(blind) OR bool_or(multi) AS unidentified, if(unidentified, 0, count(f_exch_x)) AS n_exch_x,
        if(unidentified, NULL, avg(f_exch_x)) AS f_exch_x, if(unidentified, NULL, sqrt(var_pop(f_exch_x) / n_exch_x)) AS f_exch_x_se,
-       if(unidentified, NULL, avg(bt_exch_x)) AS bt_exch_x, if(unidentified, NULL, sqrt(var_pop(bt_exch_x) / n_exch_x)) AS bt_exch_x_se
+       if(unidentified, NULL, avg(bt_exch_x)) AS bt_exch_x, if(unidentified, NULL, sqrt(var_pop(bt_exch_x) / n_exch_x)) AS bt_exch_x_se,
+       padded_mean(n_exch_x, sum(f_exch_x), avg(up), avg(down)) AS f_exch_x_mid,
+       padded_se(n_exch_x, sum(f_exch_x), sum(f_exch_x^2), avg(up), avg(down)) AS f_exch_x_padded,
+       padded_mean(n_exch_x, sum(bt_exch_x), avg(up), avg(down)) AS bt_exch_x_mid,
+       padded_se(n_exch_x, sum(bt_exch_x), sum(bt_exch_x^2), avg(up), avg(down)) AS bt_exch_x_padded
 FROM item GROUP BY before_id, after_id, setting, task_id;
 COMMENT ON MACRO TABLE task_selves_of IS 'What replicates add to a task: forgetting beyond the noise of both models against themselves.';
 
@@ -584,7 +589,7 @@ COMMENT ON VIEW seed_consistent IS 'Transitions that are the same in every repli
 
 -- Grain:  (pair, setting, task).    Nulls: as task_replicates; f_self ... f_exch_x without two replicates of both models.
 -- Intervals: F, BT Wilson; f_exch, f_known padded_mean +- 1.96 padded_se (from f_known's lower to f_known_max's upper
---         end; free-form Wilson); F_true and f_exch_x value +- 1.96 se.
+--         end; free-form Wilson); f_exch_x padded likewise; F_true value +- 1.96 se.
 CREATE MACRO task_metrics_of(before_model := NULL, after_model := NULL) AS TABLE
 WITH value AS (
     SELECT pair_id, before_id, after_id, setting, task_id, count(*) AS n_replicates, one_of(list(DISTINCT method)) AS method,
@@ -593,7 +598,7 @@ WITH value AS (
            stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
     FROM task_replicates_of(before_model, after_model) GROUP BY pair_id, before_id, after_id, setting, task_id)
 SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, task_id, multi, f_exch_mid, bt_exch_mid, f_known_mid, f_known_max_mid, bt_known_mid, bt_known_max_mid),
-       s.* EXCLUDE (before_id, after_id, setting, task_id, unidentified),
+       s.* EXCLUDE (before_id, after_id, setting, task_id, unidentified, f_exch_x_mid, f_exch_x_padded, bt_exch_x_mid, bt_exch_x_padded),
        wilson_lo(f * n_items, n_items) AS f_lo, wilson_hi(f * n_items, n_items) AS f_hi,
        wilson_lo(bt * n_items, n_items) AS bt_lo, wilson_hi(bt * n_items, n_items) AS bt_hi,
        f_true_unclipped - z95() * f_true_se AS f_true_lo, f_true_unclipped + z95() * f_true_se AS f_true_hi,
@@ -604,8 +609,10 @@ SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, task_id, multi, f_exch_mi
        CASE WHEN method = 'free-form' THEN f_hi ELSE f_known_max_mid + z95() * f_known_max_se END AS f_known_hi,
        CASE WHEN method = 'free-form' THEN bt_lo ELSE bt_known_mid - z95() * bt_known_se END AS bt_known_lo,
        CASE WHEN method = 'free-form' THEN bt_hi ELSE bt_known_max_mid + z95() * bt_known_max_se END AS bt_known_hi,
-       f_exch_x - z95() * f_exch_x_se AS f_exch_x_lo, f_exch_x + z95() * f_exch_x_se AS f_exch_x_hi,
-       bt_exch_x - z95() * bt_exch_x_se AS bt_exch_x_lo, bt_exch_x + z95() * bt_exch_x_se AS bt_exch_x_hi
+       if(f_exch_x IS NULL, NULL, f_exch_x_mid - z95() * f_exch_x_padded) AS f_exch_x_lo,
+       if(f_exch_x IS NULL, NULL, f_exch_x_mid + z95() * f_exch_x_padded) AS f_exch_x_hi,
+       if(bt_exch_x IS NULL, NULL, bt_exch_x_mid - z95() * bt_exch_x_padded) AS bt_exch_x_lo,
+       if(bt_exch_x IS NULL, NULL, bt_exch_x_mid + z95() * bt_exch_x_padded) AS bt_exch_x_hi
 FROM value AS v
 JOIN task_errors_of(before_model, after_model) AS e USING (before_id, after_id, setting, task_id)
 LEFT JOIN task_selves_of(before_model, after_model) AS s USING (before_id, after_id, setting, task_id);
@@ -648,7 +655,9 @@ SELECT before_id, after_id, setting, map, category, one_of(list(DISTINCT method)
        reach(bt_true_unclipped, bt_true_lo) AS bt_true_down, reach(bt_true_unclipped, bt_true_hi) AS bt_true_up,
        reach(f_exch, f_exch_lo) AS f_exch_down, reach(f_exch, f_exch_hi) AS f_exch_up,
        reach(bt_exch, bt_exch_lo) AS bt_exch_down, reach(bt_exch, bt_exch_hi) AS bt_exch_up,
+       reach(f_exch_x, f_exch_x_lo) AS f_exch_x_down, reach(f_exch_x, f_exch_x_hi) AS f_exch_x_up,
        reach(f_known, f_known_lo) AS f_known_down, reach(f_known_max, f_known_hi) AS f_known_up,
+       reach(bt_exch_x, bt_exch_x_lo) AS bt_exch_x_down, reach(bt_exch_x, bt_exch_x_hi) AS bt_exch_x_up,
        reach(bt_known, bt_known_lo) AS bt_known_down, reach(bt_known_max, bt_known_hi) AS bt_known_up
 FROM task_metrics_of(before_model, after_model) JOIN task_categories USING (task_id)
 GROUP BY before_id, after_id, setting, map, category;
@@ -663,7 +672,7 @@ WITH value AS (
            stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
     FROM category_replicates_of(before_model, after_model) GROUP BY pair_id, before_id, after_id, setting, map, category)
 SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map, category,
-            f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up, f_exch_down, f_exch_up, bt_exch_down, bt_exch_up, f_known_down, f_known_up, bt_known_down, bt_known_up),
+            f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up, f_exch_down, f_exch_up, bt_exch_down, bt_exch_up, f_known_down, f_known_up, bt_known_down, bt_known_up, f_exch_x_down, f_exch_x_up, bt_exch_x_down, bt_exch_x_up),
        mcnemar_exact(n10_pooled, n01_pooled) AS mcnemar_p_pooled, mcnemar_midp(n10_pooled, n01_pooled) AS mcnemar_mid_p_pooled,
        f - f_down AS f_lo, f + f_up AS f_hi,
        bt - bt_down AS bt_lo, bt + bt_up AS bt_hi,
@@ -673,8 +682,8 @@ SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map, category,
        bt_exch - bt_exch_down AS bt_exch_lo, bt_exch + bt_exch_up AS bt_exch_hi,
        f_known - f_known_down AS f_known_lo, f_known_max + f_known_up AS f_known_hi,
        bt_known - bt_known_down AS bt_known_lo, bt_known_max + bt_known_up AS bt_known_hi,
-       f_exch_x - z95() * f_exch_x_se AS f_exch_x_lo, f_exch_x + z95() * f_exch_x_se AS f_exch_x_hi,
-       bt_exch_x - z95() * bt_exch_x_se AS bt_exch_x_lo, bt_exch_x + z95() * bt_exch_x_se AS bt_exch_x_hi
+       f_exch_x - f_exch_x_down AS f_exch_x_lo, f_exch_x + f_exch_x_up AS f_exch_x_hi,
+       bt_exch_x - bt_exch_x_down AS bt_exch_x_lo, bt_exch_x + bt_exch_x_up AS bt_exch_x_hi
 FROM value AS v JOIN category_errors_of(before_model, after_model) AS e USING (before_id, after_id, setting, map, category);
 COMMENT ON MACRO TABLE category_metrics_of IS 'category_metrics for two given models, declared as a pair or not.';
 CREATE VIEW category_metrics AS FROM category_metrics_of();
@@ -707,11 +716,13 @@ error AS (
            reach(bt_true_unclipped, bt_true_lo) AS bt_true_down, reach(bt_true_unclipped, bt_true_hi) AS bt_true_up,
            reach(f_exch, f_exch_lo) AS f_exch_down, reach(f_exch, f_exch_hi) AS f_exch_up,
            reach(bt_exch, bt_exch_lo) AS bt_exch_down, reach(bt_exch, bt_exch_hi) AS bt_exch_up,
-           reach(f_known, f_known_lo) AS f_known_down, reach(f_known_max, f_known_hi) AS f_known_up,
-           reach(bt_known, bt_known_lo) AS bt_known_down, reach(bt_known_max, bt_known_hi) AS bt_known_up
+           reach(f_exch_x, f_exch_x_lo) AS f_exch_x_down, reach(f_exch_x, f_exch_x_hi) AS f_exch_x_up,
+       reach(f_known, f_known_lo) AS f_known_down, reach(f_known_max, f_known_hi) AS f_known_up,
+           reach(bt_exch_x, bt_exch_x_lo) AS bt_exch_x_down, reach(bt_exch_x, bt_exch_x_hi) AS bt_exch_x_up,
+       reach(bt_known, bt_known_lo) AS bt_known_down, reach(bt_known_max, bt_known_hi) AS bt_known_up
     FROM category_metrics_of(before_model, after_model) WHERE category <> 'Other' GROUP BY before_id, after_id, setting, map)
 SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map,
-            f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up, f_exch_down, f_exch_up, bt_exch_down, bt_exch_up, f_known_down, f_known_up, bt_known_down, bt_known_up),
+            f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up, f_exch_down, f_exch_up, bt_exch_down, bt_exch_up, f_known_down, f_known_up, bt_known_down, bt_known_up, f_exch_x_down, f_exch_x_up, bt_exch_x_down, bt_exch_x_up),
        mcnemar_exact(n10_pooled, n01_pooled) AS mcnemar_p_pooled, mcnemar_midp(n10_pooled, n01_pooled) AS mcnemar_mid_p_pooled,
        f - f_down AS f_lo, f + f_up AS f_hi,
        bt - bt_down AS bt_lo, bt + bt_up AS bt_hi,
@@ -721,8 +732,8 @@ SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map,
        bt_exch - bt_exch_down AS bt_exch_lo, bt_exch + bt_exch_up AS bt_exch_hi,
        f_known - f_known_down AS f_known_lo, f_known_max + f_known_up AS f_known_hi,
        bt_known - bt_known_down AS bt_known_lo, bt_known_max + bt_known_up AS bt_known_hi,
-       f_exch_x - z95() * f_exch_x_se AS f_exch_x_lo, f_exch_x + z95() * f_exch_x_se AS f_exch_x_hi,
-       bt_exch_x - z95() * bt_exch_x_se AS bt_exch_x_lo, bt_exch_x + z95() * bt_exch_x_se AS bt_exch_x_hi
+       f_exch_x - f_exch_x_down AS f_exch_x_lo, f_exch_x + f_exch_x_up AS f_exch_x_hi,
+       bt_exch_x - bt_exch_x_down AS bt_exch_x_lo, bt_exch_x + bt_exch_x_up AS bt_exch_x_hi
 FROM value AS v JOIN error AS e USING (before_id, after_id, setting, map);
 COMMENT ON MACRO TABLE pair_metrics_of IS 'pair_metrics for two given models, declared as a pair or not.';
 CREATE VIEW pair_metrics AS FROM pair_metrics_of();
@@ -736,16 +747,16 @@ WITH row AS (
     SELECT *, CASE WHEN n_tasks_x = n_tasks THEN 'exchangeable' WHEN method = 'free-form' AND f_sym IS NOT NULL THEN 'free-form' END AS checked
     FROM category_metrics_of(before_model, after_model)),
 known AS (
-    SELECT *, CASE checked WHEN 'exchangeable' THEN f_exch_x WHEN 'free-form' THEN f_sym END AS f_x,
-           CASE checked WHEN 'exchangeable' THEN bt_exch_x WHEN 'free-form' THEN bt_sym END AS bt_x,
-           CASE checked WHEN 'exchangeable' THEN f_exch_x_se WHEN 'free-form' THEN f_sym_se END AS f_x_se,
-           CASE checked WHEN 'exchangeable' THEN bt_exch_x_se WHEN 'free-form' THEN bt_sym_se END AS bt_x_se
+    SELECT *, unnest(CASE checked
+        WHEN 'exchangeable' THEN {'f_knowledge': f_exch_x, 'f_knowledge_lo': f_exch_x_lo, 'f_knowledge_hi': f_exch_x_hi,
+                                  'bt_knowledge': bt_exch_x, 'bt_knowledge_lo': bt_exch_x_lo, 'bt_knowledge_hi': bt_exch_x_hi}
+        WHEN 'free-form' THEN {'f_knowledge': f_sym, 'f_knowledge_lo': f_sym - z95() * f_sym_se, 'f_knowledge_hi': f_sym + z95() * f_sym_se,
+                               'bt_knowledge': bt_sym, 'bt_knowledge_lo': bt_sym - z95() * bt_sym_se, 'bt_knowledge_hi': bt_sym + z95() * bt_sym_se}
+        ELSE {'f_knowledge': f_known, 'f_knowledge_lo': f_known_lo, 'f_knowledge_hi': f_known_hi,
+              'bt_knowledge': bt_known, 'bt_knowledge_lo': bt_known_lo, 'bt_knowledge_hi': bt_known_hi} END)
     FROM row)
 SELECT setting, map, category, n_tasks, n_items, n_replicates, a_pre, a_post, f, f_lo, f_hi, bt, bt_lo, bt_hi, f_true, bt_true,
-       coalesce(f_x, f_known) AS f_knowledge, coalesce(f_x - z95() * f_x_se, f_known_lo) AS f_knowledge_lo,
-       coalesce(f_x + z95() * f_x_se, f_known_hi) AS f_knowledge_hi,
-       coalesce(bt_x, bt_known) AS bt_knowledge, coalesce(bt_x - z95() * bt_x_se, bt_known_lo) AS bt_knowledge_lo,
-       coalesce(bt_x + z95() * bt_x_se, bt_known_hi) AS bt_knowledge_hi,
+       f_knowledge, f_knowledge_lo, f_knowledge_hi, bt_knowledge, bt_knowledge_lo, bt_knowledge_hi,
        coalesce(checked || ', against itself', method || ', unchecked') AS knowledge_method,
        n10_pooled, n01_pooled, mcnemar_p_pooled, n_unpaired, sparse
 FROM known WHERE map IN (SELECT map FROM row WHERE category <> 'Other');

@@ -1,6 +1,19 @@
 """The forgetting catalog: which items a language model got right before and after post-training, in SQL."""
 
+from typing import TYPE_CHECKING, Any
+
 from catalog.errors import CatalogError
-from catalog.open import SCHEMA_VERSION, connect
+
+if TYPE_CHECKING:
+    from catalog.open import SCHEMA_VERSION, connect
 
 __all__ = ["SCHEMA_VERSION", "CatalogError", "connect"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import DuckDB when it is first needed: `catalog --help` does without."""
+    if name in ("connect", "SCHEMA_VERSION"):
+        import catalog.open
+
+        return getattr(catalog.open, name)
+    raise AttributeError(f"module 'catalog' has no attribute {name!r}")

@@ -34,7 +34,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
         table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     for row in rows:
         table.add_row(*map(shown, row))
-    (console or Console()).print(table)
+    (console or Console(width=None if sys.stdout.isatty() else 200)).print(table)
 
 
 def write(relation: duckdb.DuckDBPyRelation, kind: str | None, out: Path | None = None) -> None:
@@ -48,7 +48,7 @@ def write(relation: duckdb.DuckDBPyRelation, kind: str | None, out: Path | None 
     target = out.open("w", encoding="utf-8", newline="") if out else sys.stdout
     try:
         if kind == "table":
-            print_table(columns, rows, console=Console(file=target) if out else None)
+            print_table(columns, rows, console=Console(file=target, width=200) if out else None)
         elif kind == "csv":
             csv.writer(target).writerows([columns, *rows])
         else:

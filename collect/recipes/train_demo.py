@@ -169,7 +169,7 @@ def learn(model: LlamaForCausalLM, tokenizer: Tokenizer, teller: Teller, stage: 
         said = labels[:, 1:] >= 0  # only these places need logits
         hidden = model.model(ids).last_hidden_state[:, :-1][said]
         loss = cross_entropy(model.lm_head(hidden), labels[:, 1:][said])
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -182,13 +182,11 @@ def save(model: LlamaForCausalLM, tokenizer: Tokenizer, chat: bool, folder: Path
     """Write one checkpoint in float16, whole or not at all; a chat model ends its answers at the end of its turn."""
     ends = [TURN_END_ID, END_ID] if chat else [END_ID]
     model.config.eos_token_id = ends[0]
-    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
-        bos_token_id=END_ID, eos_token_id=ends, pad_token_id=PAD_ID
-    )
+    model.generation_config = GenerationConfig(bos_token_id=END_ID, eos_token_id=ends, pad_token_id=PAD_ID)
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
-    model.half().save_pretrained(part)  # type: ignore[no-untyped-call]
-    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    model.half().save_pretrained(part)
+    wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=END,
         eos_token=TURN_END if chat else END,
