@@ -45,6 +45,7 @@ test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
 
 lab: .venv/.lab
+	@mkdir -p notebooks
 	$(BIN)/jupyter lab notebooks
 
 clean:

@@ -53,8 +53,6 @@ def query(args: argparse.Namespace) -> int:
 
     from catalog.output import write
 
-    if args.format == "parquet" and not args.out:
-        raise CatalogError("parquet is no text: name a file with --out FILE.parquet")
     con = opened(args)
     try:
         relation = con.sql(args.sql)

@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import duckdb
 from rich.console import Console
 from rich.table import Table
+
+from catalog.errors import CatalogError
 
 
 def shown(value: Any) -> str:
@@ -37,12 +40,29 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     (console or Console(width=None if sys.stdout.isatty() else 200)).print(table)
 
 
+def write_parquet(relation: duckdb.DuckDBPyRelation, out: Path | None) -> None:
+    """Parquet into a file, or through a pipe.
+
+    Raises:
+        CatalogError: Standard output is a terminal.
+    """
+    if out:
+        relation.write_parquet(str(out))
+        return
+    if sys.stdout.isatty():
+        raise CatalogError("Parquet is no text for a terminal: name a file with --out FILE.parquet, or pipe it")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        relation.write_parquet(str(path))
+        sys.stdout.buffer.write(path.read_bytes())
+
+
 def write(relation: duckdb.DuckDBPyRelation, kind: str | None, out: Path | None = None) -> None:
-    """Print a relation, or write it to a file (a must for parquet)."""
+    """Print a relation, or write it to a file; Parquet goes into a file or a pipe, never onto a terminal."""
     columns = relation.columns
     kind = kind or ("table" if sys.stdout.isatty() and out is None else "csv")
     if kind == "parquet":
-        relation.write_parquet(str(out))
+        write_parquet(relation, out)
         return
     rows = relation.fetchall()
     target = out.open("w", encoding="utf-8", newline="") if out else sys.stdout

@@ -57,7 +57,9 @@ def test_query_formats(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)[0] == {"kind": "base", "n": 3}
     assert main(["query", sql, "--format", "parquet", "--out", str(tmp_path / "a.parquet")]) == 0
     assert pq.read_table(tmp_path / "a.parquet").to_pylist()[0] == {"kind": "base", "n": 3}
-    assert main(["query", sql, "--format", "parquet"]) == 1
+    command = [sys.executable, "-m", "catalog", "query", sql, "--format", "parquet"]
+    piped = subprocess.run(command, capture_output=True, check=True).stdout
+    assert pq.read_table(io.BytesIO(piped)).num_rows == 3
     assert main(["query", sql, "--format", "table"]) == 0
     assert "kind" in capsys.readouterr().out
 

@@ -2,6 +2,9 @@
 
 import re
 import shlex
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,20 @@ def test_views_listed_in_the_readme_exist(con):
     there = {name for (name,) in con.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal UNION ALL SELECT table_name FROM duckdb_tables() "
                                          "UNION ALL SELECT function_name FROM duckdb_functions() WHERE NOT internal").fetchall()}  # fmt: skip
     assert listed and listed <= there
+
+
+@pytest.mark.slow
+def test_wheel(tmp_path):
+    """The wheel carries schema.sql, the shipped catalog and the demo; it opens without the checkout, without torch."""
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)], check=True)
+    [wheel] = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"catalog/schema.sql", "collect/demo/items.jsonl", "collect/demo/demo.toml"} <= set(names)
+    assert any(n.startswith("catalog/data/outcomes/") for n in names) and any(n.endswith("large-base/model.safetensors") for n in names)
+    assert not any(n.startswith(("tests/", "build/", ".")) for n in names)
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = (
+        "import sys, catalog; print(catalog.connect().sql('FROM pair_metrics').fetchall() != [], catalog.__file__, 'torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "site", capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", str(tmp_path / "site" / "catalog" / "__init__.py"), "False"]
