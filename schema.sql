@@ -181,16 +181,17 @@ CREATE MACRO exchange_format(k, lost_to_unparsed, wrong_to_unparsed) AS
 COMMENT ON MACRO exchange_format IS 'Part of f_exch lost to an answer that cannot be read: right to unparsed - wrong to unparsed/(k-1).';
 
 CREATE MACRO wilson_lo(x, n) AS
-    CASE WHEN n > 0 THEN greatest(0e0, (x + z95()^2 / 2 - z95() * sqrt(greatest(x * (n - x) / CAST(n AS DOUBLE), 0) + z95()^2 / 4)) / (n + z95()^2)) END;
+    CASE WHEN n > 0 THEN greatest(0e0, (x + z95()^2 / 2 - z95() * sqrt(greatest(CAST(x AS DOUBLE) * (n - x) / n, 0) + z95()^2 / 4)) / (n + z95()^2)) END;
 COMMENT ON MACRO wilson_lo IS 'Lower end of Wilson''s 95% interval of x/n (Wilson 1927).';
 CREATE MACRO wilson_hi(x, n) AS
-    CASE WHEN n > 0 THEN least(1e0, (x + z95()^2 / 2 + z95() * sqrt(greatest(x * (n - x) / CAST(n AS DOUBLE), 0) + z95()^2 / 4)) / (n + z95()^2)) END;
+    CASE WHEN n > 0 THEN least(1e0, (x + z95()^2 / 2 + z95() * sqrt(greatest(CAST(x AS DOUBLE) * (n - x) / n, 0) + z95()^2 / 4)) / (n + z95()^2)) END;
 COMMENT ON MACRO wilson_hi IS 'Upper end of Wilson''s 95% interval of x/n (Wilson 1927).';
 
 CREATE MACRO binomial_half(i, m) AS exp(lgamma(m + 1) - lgamma(i + 1) - lgamma(m - i + 1) - m * ln(2e0));
 COMMENT ON MACRO binomial_half IS 'Probability of i successes in m throws of a fair coin.';
 CREATE MACRO mcnemar_exact(n10, n01) AS
-    least(1e0, 2 * list_sum(list_transform(range(0, least(n10, n01) + 1), lambda i: binomial_half(i, n10 + n01))));
+    CASE WHEN n10 + n01 IS NOT NULL  -- least() passes over NULL
+         THEN least(1e0, 2 * list_sum(list_transform(range(0, least(n10, n01) + 1), lambda i: binomial_half(i, n10 + n01)))) END;
 COMMENT ON MACRO mcnemar_exact IS 'Exact two-sided McNemar p of NET change; 1 where nothing flipped. A large p does not mean nothing was forgotten.';
 CREATE MACRO mcnemar_midp(n10, n01) AS
     CASE WHEN n10 + n01 = 0 THEN 1e0
@@ -199,8 +200,9 @@ CREATE MACRO mcnemar_midp(n10, n01) AS
 COMMENT ON MACRO mcnemar_midp IS 'Mid-p variant of McNemar''s test (Fagerland, Lydersen, Laake 2013): less conservative than the exact p.';
 -- Newcombe 1998, method 10: square-and-add of two Wilson intervals with a phi whose positive numerator is cut by n/2.
 CREATE MACRO newcombe_phi(n11, n10, n01, n00) AS
-    coalesce(CASE WHEN n11 * n00 - n10 * n01 > 0
-                  THEN greatest(n11 * n00 - n10 * n01 - (n11 + n10 + n01 + n00) / 2e0, 0) ELSE n11 * n00 - n10 * n01 END
+    coalesce(CASE WHEN CAST(n11 AS DOUBLE) * n00 - CAST(n10 AS DOUBLE) * n01 > 0
+                  THEN greatest(CAST(n11 AS DOUBLE) * n00 - CAST(n10 AS DOUBLE) * n01 - (n11 + n10 + n01 + n00) / 2e0, 0)
+                  ELSE CAST(n11 AS DOUBLE) * n00 - CAST(n10 AS DOUBLE) * n01 END
              / nullif(sqrt(CAST(n11 + n10 AS DOUBLE) * (n01 + n00) * (n11 + n01) * (n10 + n00)), 0), 0e0);
 COMMENT ON MACRO newcombe_phi IS 'Correlation of the two answers in Newcombe''s method 10, with his n/2 correction; 0 where undefined.';
 CREATE MACRO square_and_add(near_before, near_after, phi) AS
@@ -510,7 +512,7 @@ COMMENT ON MACRO TABLE task_errors_of IS 'Standard errors over items of the metr
 -- Grain:  (model_id, setting, task_id, itemset_id, protocol_id, sample_key), items with two or more measured replicates.
 CREATE MACRO item_selves_of(before_model := NULL, after_model := NULL) AS TABLE
 SELECT before_id AS model_id, setting, task_id, before_itemset AS itemset_id, before_protocol AS protocol_id, sample_key,
-       avg(f) AS f_self, avg(f_exch) AS f_exch_self, bool_or(blind) AS blind
+       answer = 'multi' AS multi, avg(f) AS f_self, avg(f_exch) AS f_exch_self, bool_or(blind) AS blind
 FROM item_scores_of(before_model, after_model, ['self']) GROUP BY ALL;
 COMMENT ON MACRO TABLE item_selves_of IS 'Each item against itself: how often two replicates of one model forget it, and its exchangeable score.';
 
@@ -518,7 +520,7 @@ COMMENT ON MACRO TABLE item_selves_of IS 'Each item against itself: how often tw
 CREATE VIEW noise_floor AS
 SELECT model_id, setting, task_id, itemset_id, protocol_id, count(*) AS n_items, avg(f_self) AS f_self,
        sqrt(var_pop(f_self) / count(*)) AS f_self_se,
-       CASE WHEN NOT bool_or(blind) THEN avg(f_exch_self) END AS f_exch_self
+       CASE WHEN NOT bool_or(blind OR multi) THEN avg(f_exch_self) END AS f_exch_self
 FROM item_selves_of() GROUP BY ALL;
 COMMENT ON VIEW noise_floor IS 'How much a model forgets against itself from one replicate to the next: the noise under every F and BT.';
 
@@ -647,7 +649,8 @@ COMMENT ON MACRO reach IS 'Aggregate: distance from a mean of independent parts 
 -- Grain:  (pair, setting, map, category).
 CREATE MACRO category_errors_of(before_model := NULL, after_model := NULL) AS TABLE
 SELECT before_id, after_id, setting, map, category, one_of(list(DISTINCT method)) AS method, bool_or(sparse) AS sparse,
-       CAST(sum(n_items) AS BIGINT) AS n_items, count(f_exch) AS n_tasks_exch, count(f_exch_x) AS n_tasks_x,
+       CAST(sum(n_items) AS BIGINT) AS n_items, CAST(sum(n_replicated) AS BIGINT) AS n_replicated,
+       CAST(sum(n_exch_x) AS BIGINT) AS n_exch_x, count(f_exch) AS n_tasks_exch, count(f_exch_x) AS n_tasks_x,
        avg(COLUMNS('^(f_self|f_sym|bt_sym|v|f_exch_x|bt_exch_x)$')) AS '\0',
        sqrt(sum(COLUMNS('_se$')^2)) / nullif(count(COLUMNS('_se$')), 0) AS '\0',
        reach(f, f_lo) AS f_down, reach(f, f_hi) AS f_up, reach(bt, bt_lo) AS bt_down, reach(bt, bt_hi) AS bt_up,
@@ -670,7 +673,9 @@ WITH value AS (
            max(n10) FILTER (replicate = 0) AS n10_pooled, max(n01) FILTER (replicate = 0) AS n01_pooled,
            avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0',
            stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
-    FROM category_replicates_of(before_model, after_model) GROUP BY pair_id, before_id, after_id, setting, map, category)
+    FROM (FROM category_replicates_of(before_model, after_model)  -- a replicate that lacks a task has another mean: left out
+          QUALIFY n_tasks = max(n_tasks) OVER (PARTITION BY before_id, after_id, setting, map, category))
+    GROUP BY pair_id, before_id, after_id, setting, map, category)
 SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map, category,
             f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up,
             f_exch_down, f_exch_up, bt_exch_down, bt_exch_up, f_known_down, f_known_up, bt_known_down, bt_known_up,
@@ -706,10 +711,12 @@ value AS (
            max(n10) FILTER (replicate = 0) AS n10_pooled, max(n01) FILTER (replicate = 0) AS n01_pooled,
            avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0',
            stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
-    FROM replicates GROUP BY pair_id, before_id, after_id, setting, map),
+    FROM (FROM replicates QUALIFY n_tasks = max(n_tasks) OVER (PARTITION BY before_id, after_id, setting, map))
+    GROUP BY pair_id, before_id, after_id, setting, map),
 error AS (
     SELECT before_id, after_id, setting, map, one_of(list(DISTINCT method)) AS method, bool_or(sparse) AS sparse,
-           CAST(sum(n_items) AS BIGINT) AS n_items, CAST(sum(n_tasks_exch) AS BIGINT) AS n_tasks_exch, CAST(sum(n_tasks_x) AS BIGINT) AS n_tasks_x,
+           CAST(sum(n_items) AS BIGINT) AS n_items, CAST(sum(n_replicated) AS BIGINT) AS n_replicated, CAST(sum(n_exch_x) AS BIGINT) AS n_exch_x,
+           CAST(sum(n_tasks_exch) AS BIGINT) AS n_tasks_exch, CAST(sum(n_tasks_x) AS BIGINT) AS n_tasks_x,
            avg(COLUMNS('^(f_self|f_sym|bt_sym|v|f_exch_x|bt_exch_x)$')) AS '\0',
            sqrt(sum(COLUMNS('_se$')^2)) / nullif(count(COLUMNS('_se$')), 0) AS '\0',
            reach(f, f_lo) AS f_down, reach(f, f_hi) AS f_up,
@@ -744,11 +751,11 @@ CREATE VIEW pair_metrics AS FROM pair_metrics_of();
 COMMENT ON VIEW pair_metrics IS 'Every metric of every declared pair per setting and map: unweighted mean over categories, then over replicates.';
 
 -- Grain:  (setting, map, category) of two given models; maps that sort none of their tasks are left out.
--- knowledge: checked against both models' own noise where every task of the category has replicates (f_exch_x; free-form
---         F_sym), else f_known, unchecked.
+-- knowledge: checked against both models' own noise where EVERY item of the category has replicates of both models and 3
+--         options or more (f_exch_x) or is free-form (F_sym), else f_known, unchecked.
 CREATE MACRO forgetting(before_model, after_model) AS TABLE
 WITH row AS (
-    SELECT *, CASE WHEN n_tasks_x = n_tasks THEN 'exchangeable' WHEN method = 'free-form' AND f_sym IS NOT NULL THEN 'free-form' END AS checked
+    SELECT *, CASE WHEN n_exch_x = n_items THEN 'exchangeable' WHEN method = 'free-form' AND n_replicated = n_items THEN 'free-form' END AS checked
     FROM category_metrics_of(before_model, after_model)),
 known AS (
     SELECT *, unnest(CASE checked

@@ -190,6 +190,9 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:  # of --out
+        print(f"error: cannot write {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # `catalog query ... | head`
         sys.stderr.close()
         return 0

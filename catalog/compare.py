@@ -31,19 +31,47 @@ net p: exact McNemar of NET change, pooled over tasks, replicate 0; a large p do
 
 
 def warnings_of(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list[str]:
-    """What a reader must know before the numbers: tasks with little overlap, items measured on one side only.
+    """What a reader must know before the numbers: little overlap, items measured on one side only, tasks left out.
 
     Raises:
         CatalogError: Nothing of the two models can be paired; the reason is given.
     """
-    pairs = con.execute("""SELECT setting, task_id, any_value(n_common), any_value(n_before), any_value(n_after) FROM run_pairs_of($1, $2)
-                           WHERE kind = 'pair' GROUP BY ALL ORDER BY ALL""", [before, after]).fetchall()  # fmt: skip
-    if not pairs:
+    query = """
+        WITH counted AS (
+            SELECT setting, task_id, sum(n) AS n, sum(n_unpaired_before) AS only_before, sum(n_unpaired_after) AS only_after
+            FROM transition_counts_of($1, $2, ['pair']) GROUP BY ALL),
+        asked AS (
+            SELECT setting, task_id, max(n_common) AS n_common, max(n_before) AS n_before, max(n_after) AS n_after
+            FROM run_pairs_of($1, $2) WHERE kind = 'pair' GROUP BY ALL)
+        SELECT setting, task_id, n, only_before, only_after, n_common, n_before, n_after
+        FROM asked LEFT JOIN counted USING (setting, task_id) ORDER BY ALL"""
+    rows = con.execute(query, [before, after]).fetchall()
+    if not any(n for _, _, n, *_ in rows):
         raise CatalogError(f"{before} and {after} cannot be paired: {reason_unpaired(con, before, after)}")
-    return [
-        f"{setting}, {task}: only {common} items are common to the {n_before} before and the {n_after} after"
-        for setting, task, common, n_before, n_after in pairs if common < 0.9 * max(n_before, n_after)
-    ]  # fmt: skip
+    found = []
+    for setting, task, n, only_before, only_after, common, n_before, n_after in rows:
+        if common < 0.9 * max(n_before, n_after):
+            found.append(f"{setting}, {task}: only {common} items are common to the {n_before} before and the {n_after} after")
+        elif (unpaired := (only_before or 0) + (only_after or 0)) > 0.1 * ((n or 0) + unpaired):
+            found.append(f"{setting}, {task}: {only_before} answers measured before only, {only_after} after only, {n} on both sides")
+    return found + tasks_left_out(con, before, after, {(setting, task) for setting, task, *_ in rows})
+
+
+def tasks_left_out(con: duckdb.DuckDBPyConnection, before: str, after: str, paired: set[tuple[str, str]]) -> list[str]:
+    """Tasks that only one of two models was asked, or that both were asked but are not compared."""
+    query = """SELECT setting, task_id, list(DISTINCT model_id), bool_or(behavioural) FROM run_facts
+               WHERE model_id IN ($1, $2) GROUP BY ALL ORDER BY ALL"""
+    lines = []
+    for setting, task, models, behavioural in con.execute(query, [before, after]).fetchall():
+        if (setting, task) in paired:
+            continue
+        if len(models) == 1:
+            lines.append(f"{setting}, {task}: only {models[0]} was asked")
+        elif behavioural:
+            lines.append(f"{setting}, {task}: asks for behaviour, left out where a base model is in the pair")
+        else:
+            lines.append(f"{setting}, {task}: no item and replicate in common")
+    return lines if len(lines) <= 12 else [*lines[:12], f"and {len(lines) - 12} more tasks are not compared"]
 
 
 def reason_unpaired(con: duckdb.DuckDBPyConnection, before: str, after: str) -> str:
@@ -53,7 +81,8 @@ def reason_unpaired(con: duckdb.DuckDBPyConnection, before: str, after: str) -> 
     both = asked[before] & asked[after]
     if both:
         names = ", ".join(sorted(f"{task} ({setting})" for setting, task in both)[:5])
-        return f"no item, replicate or task open to both is common in {names}: their items differ, or a base model is asked for behaviour"
+        why = "their items or replicates differ, nothing was measured, or a base model is asked for behaviour"
+        return f"no item, replicate or task open to both is common in {names}: {why}"
     described = [f"{model} has {', '.join(sorted(f'{t} ({s})' for s, t in found)[:5]) or 'no runs'}" for model, found in asked.items()]
     return "they share no task under one setting. " + "; ".join(described)
 
@@ -112,7 +141,7 @@ def print_forgotten(con: duckdb.DuckDBPyConnection, before: str, after: str, pat
     text = {(s.task_id, key): item for s in itemsets(items) for item, key in zip(s.items, s.keys, strict=True)}
     rows = con.execute("""
         SELECT setting, task_id, sample_key, count(*) FILTER (transition = '1->0') AS lost, count(transition) AS n,
-               mode(before_predicted) FILTER (transition = '1->0'), mode(after_predicted) FILTER (transition = '1->0')
+               mode(after_predicted) FILTER (transition = '1->0')
         FROM transitions($1, $2) GROUP BY ALL HAVING lost > 0
         ORDER BY lost / n DESC, setting, task_id, sample_key""", [before, after]).fetchall()  # fmt: skip
     found = [(row, text[row[1], row[2]]) for row in rows if (row[1], row[2]) in text]
@@ -124,7 +153,7 @@ def print_forgotten(con: duckdb.DuckDBPyConnection, before: str, after: str, pat
     console.print(
         f"\n{len(found)} of {len(rows)} forgotten items are in the given files; the first {min(limit, len(found))}:", highlight=False
     )
-    for (setting, task, _, lost, n, _, predicted), item in found[:limit]:
+    for (setting, task, _, lost, n, predicted), item in found[:limit]:
         console.print(f"\n{task} {item.source_id}, {setting}, forgotten in {lost} of {n}", style="bold", highlight=False)
         console.print(item.question, markup=False, highlight=False)
         for at, choice in enumerate(item.choices):

@@ -89,19 +89,22 @@ def read_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises:
         CatalogError: A line is not JSON or not an object, or the file has no line.
     """
-    n = 0
-    with file.open(encoding="utf-8", newline="\n") as lines:
+    found = False
+    with file.open("rb") as lines:  # bytes: only LF ends a line
         for n, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line.decode("utf-8-sig" if n == 1 else "utf-8"))
+            except UnicodeDecodeError as error:
+                raise CatalogError(f"{file}:{n}: not UTF-8 (byte {error.start} of the line): save the file as UTF-8") from error
             except json.JSONDecodeError as error:
                 raise CatalogError(f"{file}:{n}: not JSON ({error.msg} at column {error.colno}): {line[:60]!r}") from error
             if not isinstance(row, dict):
                 raise CatalogError(f"{file}:{n}: wanted one JSON object, found a {type(row).__name__}")
+            found = True
             yield f"{file}:{n}", row
-    if n == 0:
+    if not found:
         raise CatalogError(f"{file} is empty: wanted one JSON object a line (docs/collecting.md)")
 
 
@@ -112,11 +115,17 @@ def parse_item(where: str, row: dict[str, Any]) -> Item:
         CatalogError: A field is missing or of the wrong type, k < 2, or the gold is not one of the options; the
             message starts with file:line and names the item.
     """
-    task, subset, item_id = (str(row.get(name) or "") for name in ("task", "subset", "item_id"))
+    task, subset, item_id = ("" if row.get(name) is None else str(row[name]) for name in ("task", "subset", "item_id"))
     here = f"{where}: item {item_id or '?'} of {task or '?'}/{subset}"
-    missing = [name for name in ("task", "item_id", "question") if not str(row.get(name) or "").strip()]
+    missing = [
+        name for name, value in (("task", task), ("item_id", item_id), ("question", row.get("question"))) if not str(value or "").strip()
+    ]
     if missing:
         raise CatalogError(f"{here}: no {', '.join(missing)}")
+    if wrong := [name for name in ("question", "category", "source") if not isinstance(row.get(name) or "", str)]:
+        raise CatalogError(f"{here}: {', '.join(wrong)} must be text")
+    if not all(encodable(text) for text in (row["question"], *(c for c in row.get("choices") or [] if isinstance(c, str)))):
+        raise CatalogError(f"{here}: holds half a Unicode character (a lone surrogate): its text is damaged")
     choices = row.get("choices") or []
     if not isinstance(choices, list) or not all(isinstance(c, str) for c in choices):
         raise CatalogError(f"{here}: choices must be a list of texts, found {choices!r:.60}")
@@ -142,7 +151,16 @@ def choice_gold(here: str, row: dict[str, Any], k: int) -> tuple[int, ...]:
         raise CatalogError(f"{here}: {k} option; a choice needs at least 2")
     if not gold or not all(isinstance(g, int) and not isinstance(g, bool) and 0 <= g < k for g in gold):
         raise CatalogError(f"{here}: answer_index {index!r} is not one of its {k} options (0 to {k - 1})")
-    return gold
+    return tuple(sorted(set(gold)))
+
+
+def encodable(text: str) -> bool:
+    """Whether a text is whole Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_items(paths: Iterable[str | Path], skip_bad: bool = False, tasks: Iterable[str] = ()) -> tuple[list[Item], list[str]]:

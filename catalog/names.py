@@ -43,4 +43,6 @@ def map_for(con: duckdb.DuckDBPyConnection, before: str, after: str, wanted: str
     query = """SELECT DISTINCT map FROM run_pairs_of($1, $2) AS p JOIN task_categories AS c USING (task_id)
                WHERE p.kind = 'pair' AND c.category <> 'Other'"""
     used = {row[0] for row in con.execute(query, [before, after]).fetchall()}
+    if wanted and wanted not in used:
+        raise CatalogError(f"map {wanted} sorts none of the tasks of these models; {', '.join(m for m in maps if m in used)} does")
     return wanted or next((m for m in maps if m in used), "benchmark")

@@ -90,7 +90,7 @@ def load(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
     for table in LARGE_TABLES:
         if files[table]:
             # an item list lies once per folder, a run may lie in several: equal rows are one row
-            distinct = "DISTINCT" if len(roots) > 1 or table == "samples" else ""
+            distinct = "DISTINCT ON (itemset_id, item, sample_key)" if table == "samples" else "DISTINCT" if len(roots) > 1 else ""
             con.execute(
                 f"INSERT INTO {table} BY NAME SELECT {distinct} {columns_of(table)} FROM read_parquet($1, union_by_name = true)",
                 [files[table]],
@@ -176,7 +176,8 @@ def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], card
         told = "SELECT *, row_number() OVER () AS age FROM told"
         if files[table]:
             told += f" UNION ALL SELECT {columns_of(table)}, 0 FROM read_parquet($1, union_by_name = true)"
-        keep, order = (key, "DESC") if table in NEWEST_WINS else (key, "ASC") if table == "runs" else (columns_of(table), "ASC")
+        # a protocol's id does not cover its setting: two settings stay two rows, which integrity refuses
+        keep, order = (columns_of(table), "ASC") if table == "protocols" else (key, "DESC" if table in NEWEST_WINS else "ASC")
         query = f"INSERT INTO {table} BY NAME SELECT DISTINCT ON ({keep}) {columns_of(table)} FROM ({told}) ORDER BY {keep}, age {order}"
         con.execute(query, [files[table]] if files[table] else [])
         con.unregister("told")

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from catalog.errors import CatalogError
 
@@ -36,7 +37,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
         numeric = any(isinstance(row[at], int | float) or str(row[at])[:1].isdigit() for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     for row in rows:
-        table.add_row(*map(shown, row))
+        table.add_row(*(Text(shown(value)) for value in row))  # Text: brackets in data are no markup
     (console or Console(width=None if sys.stdout.isatty() else 200)).print(table)
 
 

@@ -28,6 +28,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+# options a plan takes the place of
+ASKED = ("models", "protocol", "temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop",
+         "replicates")  # fmt: skip
+
+
 def engine_maker(args: argparse.Namespace) -> "MakeEngine":
     """How to make an engine; torch is imported when the first is made, after items and models were found sound."""
 
@@ -50,26 +55,23 @@ def plan_of(args: argparse.Namespace) -> "Plan":
     from collect.protocols import Ask
 
     if args.plan:
-        if args.models:
-            raise CatalogError("give either a plan or --models, not both")
+        if ignored := [f"--{name.replace('_', '-')}" for name in ASKED if getattr(args, name) is not None]:
+            raise CatalogError(f"a plan says how to ask: leave away {', '.join(ignored)}, or write it into {args.plan}")
         plan = read_plan(args.plan)
     elif args.models:
-        given = {
-            name: getattr(args, name)
-            for name in ("temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template")
-        }
-        told = {name: value for name, value in given.items() if value is not None}
+        told = {name: getattr(args, name) for name in ASKED if name not in ("models", "protocol") and getattr(args, name) is not None}
         if args.stop:
             told["stop"] = tuple(s.replace("\\n", "\n") for s in args.stop)
-        asks = [Ask(style=style, replicates=args.replicates, **told) for style in args.protocol]
+        asks = [Ask(style=style, **told) for style in args.protocol or ["option-text"]]
         plan = Plan([model_from_argument(m) for m in args.models], asks, [SHIPPED_ITEMS])
     else:
         raise CatalogError("nothing to run: give a plan (collect run plan.toml) or --models FOLDER [--items FILE.jsonl]")
     if args.items:
         plan.items = args.items
     plan.tasks = args.tasks or plan.tasks
-    plan.limit = args.limit or plan.limit
+    plan.limit = plan.limit if args.limit is None else args.limit
     plan.skip_bad = args.skip_bad or plan.skip_bad
+    plan.check()
     return plan
 
 
@@ -92,12 +94,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
     p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
     p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
-    p.add_argument(
-        "--protocol", nargs="+", default=["option-text"], choices=["option-text", "option-letter", "cot"], help="default: option-text"
-    )
+    p.add_argument("--protocol", nargs="+", choices=["option-text", "option-letter", "cot"], help="default: option-text")
     p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
     p.add_argument("--limit", type=int, help="items per task, the same for every model")
-    p.add_argument("--replicates", type=int, default=1, help="of sampled protocols")
+    p.add_argument("--replicates", type=int, help="of sampled protocols")
     p.add_argument("--skip-bad", action="store_true", help="leave out items that cannot be asked, instead of stopping")
     for name, kind in (("temperature", float), ("top-p", float), ("max-new-tokens", int), ("shots", int)):
         p.add_argument(f"--{name}", type=kind)

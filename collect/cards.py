@@ -2,11 +2,11 @@
 
 import importlib.metadata
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from catalog.errors import CatalogError
 from catalog.identity import run_id_of
 from catalog.items import Itemset
 from collect.engines import Engine
@@ -33,11 +33,6 @@ class Job:
         return run_id_of(self.located.model_id, self.itemset.itemset_id, protocol.protocol_id, self.replicate)
 
 
-def seed_of(job: Job, protocol: Protocol) -> int:
-    """A run's random seed, its own id: no two runs share random numbers (runs asked together use that of the first)."""
-    return job.run_id(protocol)
-
-
 def sample_rows(itemset: Itemset) -> list[dict[str, Any]]:
     """The itemset as rows of `samples`: identity and gold, no text of choice items.
 
@@ -50,23 +45,19 @@ def sample_rows(itemset: Itemset) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def card_of(job: Job, protocol: Protocol, engine: Engine, contributor: str | None, wall_s: float) -> dict[str, Any]:
-    """The rows a run adds to the small tables, stored in its own file."""
+def card_of(job: Job, protocol: Protocol, engine: Engine, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows a run adds to the small tables, stored in its own file; `told`: contributor, rng_seed, wall_s."""
     task_id, items = job.itemset.task_id, job.itemset.items
     benchmark, subset = task_id.split("/", 1)
-    categories = {item.category for item in items if item.category}
-    if len(categories) > 1:
-        raise CatalogError(
-            f"task {task_id} has items of {len(categories)} categories ({', '.join(sorted(categories))}): one task, one category"
-        )
+    categories = {item.category for item in items if item.category}  # one at most: chosen_itemsets sees to it
     sources = sorted({item.source or "" for item in items})
     run = {
         "run_id": job.run_id(protocol), "model_id": job.located.model_id, "itemset_id": job.itemset.itemset_id,
-        "protocol_id": protocol.protocol_id, "replicate": job.replicate, "rng_seed": seed_of(job, protocol) if protocol.varies else None,
+        "protocol_id": protocol.protocol_id, "replicate": job.replicate,
         "engine": engine.name,
         "versions": json.dumps(versions(), sort_keys=True), "hardware": engine.hardware,
-        "chat_template_sha256": engine.chat_template_sha256 if protocol.template == "model" else None, "contributor": contributor,
-        "collected_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"), "source": "collect run", "wall_s": wall_s,
+        "chat_template_sha256": engine.chat_template_sha256 if protocol.template == "model" else None,
+        "collected_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"), "source": "collect run", **told,
     }  # fmt: skip
     return {
         "models": [model_row(job.located, engine.n_params(), engine.has_template)],

@@ -5,7 +5,7 @@ from typing import Any
 
 from catalog.errors import CatalogError
 from catalog.open import SCHEMA_VERSION, SMALL_TABLES, arrow_schema, columns_of, connect
-from collect.store import folder_of, write_parquet
+from collect.store import folder_of, write_whole
 
 BY_MODEL = ("outcomes", "option_scores")  # texts stay where they were generated
 
@@ -34,6 +34,5 @@ def compact(source: Path, out: Path) -> None:
 
 
 def write(path: Path, table: str, rows: Any) -> None:
-    """One file in the catalog's types."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_parquet(rows.cast(arrow_schema(table)), path, {"schema_version": SCHEMA_VERSION})
+    """One file in the catalog's types, whole or not at all."""
+    write_whole(path, rows.cast(arrow_schema(table)), {"schema_version": SCHEMA_VERSION})

@@ -28,6 +28,11 @@ class Plan:
     pairs: list[dict[str, Any]] = field(default_factory=list)
     contributor: str | None = None
 
+    def check(self) -> None:
+        """Refuse a limit below 1."""
+        if self.limit is not None and self.limit < 1:
+            raise CatalogError(f"limit is {self.limit}: wanted 1 item a task or more")
+
 
 def read_plan(path: Path) -> Plan:
     """Read a TOML plan; paths in it are relative to the file.
@@ -37,9 +42,9 @@ def read_plan(path: Path) -> Plan:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CatalogError(f"no plan at {path}: wanted a TOML file with [[models]] (docs/collecting.md)") from error
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise CatalogError(f"no plan at {path} ({error.strerror}): wanted a TOML file with [[models]] (docs/collecting.md)") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CatalogError(f"{path} is not TOML: {error}") from error
     known(path, "the top", data, TOP)
     base = path.parent
@@ -65,10 +70,60 @@ def read_plan(path: Path) -> Plan:
     )
 
 
-def known(path: Path, place: str, row: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Refuse a key that is not understood: a typing error must not silently change a run."""
+def known(path: Path, place: str, row: Any, names: tuple[str, ...]) -> None:
+    """Refuse a key that is not understood, or a value of another type: a typing error must not silently change a run."""
+    if not isinstance(row, dict):
+        raise CatalogError(f"{path}: {place} wants a table of keys, found {row!r:.60}")
     if unknown := sorted(set(row) - set(names)):
         raise CatalogError(f"{path}: {place} has unknown key {', '.join(unknown)}; known are {', '.join(names)}")
+    for key, value in row.items():
+        if not TYPES.get(key, is_text)(value):
+            raise CatalogError(f"{path}: {place} has {key} = {value!r:.60}; wanted {WANTED[TYPES.get(key, is_text)]}")
+
+
+def is_text(value: Any) -> bool:
+    """A text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def is_texts(value: Any) -> bool:
+    """A list of texts."""
+    return isinstance(value, list) and all(isinstance(v, str) and v for v in value)
+
+
+def is_count(value: Any) -> bool:
+    """A whole number from 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_number(value: Any) -> bool:
+    """A number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_switch(value: Any) -> bool:
+    """true or false."""
+    return isinstance(value, bool)
+
+
+def is_tables(value: Any) -> bool:
+    """[[several tables]]."""
+    return isinstance(value, list)
+
+
+WANTED = {
+    is_text: "a text",
+    is_texts: "a list of texts",
+    is_count: "a whole number from 0",
+    is_number: "a number",
+    is_switch: "true or false",
+    is_tables: "tables in double brackets",
+}
+TYPES = {
+    **dict.fromkeys(("items", "tasks", "stop", "parents"), is_texts), **dict.fromkeys(("models", "pairs", "protocols"), is_tables),
+    **dict.fromkeys(("limit", "replicates", "step", "shots", "max_new_tokens", "data_examples", "data_tokens"), is_count),
+    **dict.fromkeys(("temperature", "top_p"), is_number), "skip_bad": is_switch,
+}  # fmt: skip
 
 
 def model_of(path: Path, row: dict[str, Any], base: Path) -> ModelSpec:
@@ -91,6 +146,8 @@ def ask_of(path: Path, row: dict[str, Any], replicates: int) -> Ask:
 
 
 def model_from_argument(text: str) -> ModelSpec:
-    """PATH, HUB_ID, or ID=PATH, which names the model in the catalog."""
+    """PATH, HUB_ID, or ID=PATH, which names the model in the catalog; a path that exists may hold an equals sign."""
+    if Path(text).expanduser().exists():
+        return ModelSpec(text)
     model_id, equals, where = text.partition("=")
     return ModelSpec(where, model_id, model_id) if equals else ModelSpec(text)

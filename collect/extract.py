@@ -13,8 +13,10 @@ from catalog.items import Item
 from collect.protocols import LETTERS
 
 EXTRACTION = "1"
-# (b), (B) with anything after it; a bare capital only where no word follows, since A and I are words
-LETTER = re.compile(r"(?:option\s+)?(?:\(([A-Za-z])\)|([A-Z])(?=\s*(?:$|[.,:;)\n*-])))")
+NUMBER = r"[-\u2212]?[$\u00a3\u20ac]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:/\d+)?"
+# (b), [B] with anything after it; a bare capital only at the end of a sentence or before its option's text, since A and I are words
+LETTER = re.compile(r"(?i:the\s+)?(?i:option|letter|choice)?\s*(?:[(\[]([A-Za-z])[)\]]|([A-Z])(?=\s*(?:$|[.:;)\n*]|because\b)))")
+LOOSE = ("last-line", "last-bracket", "last-number")  # read what any text holds: only of an answer that came to its end
 
 
 class Grade(NamedTuple):
@@ -45,13 +47,19 @@ def after_answer_is(text: str) -> list[str]:
 
 
 def after_answer_colon(text: str) -> list[str]:
-    """What follows every 'Answer:' on its line, asterisks of Markdown aside."""
-    return re.findall(r"(?im)^\W*(?:final )?answer\W{0,3}:\W{0,3}?[ \t]*([^\n]+)", text)
+    """What follows every 'Answer:' or 'Correct answer:' that begins a line, asterisks of Markdown aside."""
+    return re.findall(r"(?im)^\W*(?:the )?(?:final |correct )?answer\W{0,3}:\W{0,3}?[ \t]*([^\n]+)", text)
+
+
+def correct_option(text: str) -> list[str]:
+    """The letter in 'B is the correct answer' and 'the correct option is B'."""
+    before = re.findall(r"([(\[]?\b[A-Z]\b[)\]]?) is (?:the )?correct", text)
+    return before + re.findall(r"(?i:correct (?:answer|option|choice) is:?)[ \t]*([^\n]+)", text)
 
 
 def hashes(text: str) -> list[str]:
-    """What follows every '####', as in GSM8K."""
-    return re.findall(r"####\s*([^\n]+)", text)
+    """A number alone on a line after '####', as GSM8K ends; other such lines are headings."""
+    return re.findall(r"(?m)^####[ \t]*(\S+)[ \t]*$", text)
 
 
 def last_line(text: str) -> list[str]:
@@ -66,7 +74,7 @@ def bracketed(text: str) -> list[str]:
 
 def numbers(text: str) -> list[str]:
     """Every number."""
-    return re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)
+    return re.findall(rf"{NUMBER}", text)
 
 
 # name, status of what it reads, how candidates are found; the last readable candidate of the first rule that has one
@@ -75,6 +83,7 @@ RULES: tuple[tuple[str, str, Callable[[str], list[str]]], ...] = (
     ("answer-is", "ok", after_answer_is),
     ("hashes", "ok", hashes),
     ("answer-colon", "lenient", after_answer_colon),
+    ("correct-option", "lenient", correct_option),
     ("last-line", "lenient", last_line),
     ("last-bracket", "lenient", bracketed),
     ("last-number", "lenient", numbers),
@@ -82,8 +91,9 @@ RULES: tuple[tuple[str, str, Callable[[str], list[str]]], ...] = (
 
 
 def bare(text: str) -> str:
-    """An answer without what decorates it: Markdown, quotes, a final full stop."""
-    return re.sub(r"^[\s*_`\"'$]+|[\s*_`\"'$.]+$", "", text)
+    r"""An answer without what decorates it: Markdown, quotes, LaTeX text, a list's dash, a final full stop."""
+    text = re.sub(r"\\(?:text|textbf|mathbf|mathrm|boxed)\s*\{([^{}]*)\}", r"\1", text)
+    return re.sub(r"^(?:- )?[\s*_`\"'$]+|^- |[\s*_`\"'$.]+$", "", text)
 
 
 def as_option(candidate: str, item: Item, order: Sequence[int], letters: bool) -> int | None:
@@ -99,9 +109,12 @@ def as_option(candidate: str, item: Item, order: Sequence[int], letters: bool) -
 
 
 def as_number(text: str) -> Fraction | None:
-    """'$1,234.50' as an exact number; None for anything else."""
-    match = re.fullmatch(r"[$£€]?\s*(-?\d[\d,]*(?:\.\d+)?)\s*%?", bare(text))
-    return Fraction(match.group(1).replace(",", "")) if match else None
+    """'$1,234.50', '-3', '1/2' as an exact number; None for anything else."""
+    match = re.fullmatch(rf"({NUMBER})\s*%?", re.sub(r"^[\s*_`\"']+|[\s*_`\"'.]+$", "", text))
+    try:
+        return Fraction(re.sub(r"[$\u00a3\u20ac,]", "", match.group(1)).replace("\u2212", "-")) if match else None
+    except ZeroDivisionError:
+        return None
 
 
 def same_answer(candidate: str, gold: str) -> bool:
@@ -133,19 +146,21 @@ def grade(text: str, item: Item, order: Sequence[int], letters: bool = True, fin
         Grade; nothing readable is wrong, with status 'unparsed', or 'truncated' where the limit cut the answer off.
     """
     for name, status, find in RULES:
+        if name in LOOSE and not finished:
+            continue
         for candidate in reversed(find(text)):
             if item.choices:
                 predicted = as_option(candidate, item, order, letters)
                 if predicted is not None:
                     return Grade(predicted in item.gold, predicted, status, name)
-            elif usable(name, head := candidate if name == "last-line" else first_number(candidate, item), item):
+            elif usable(name, head := candidate if name == "last-line" else stated_number(candidate, item), item):
                 return Grade(any(same_answer(head, str(g)) for g in item.gold), None, status, name)
     return Grade(False, None, "unparsed" if finished else "truncated", None)
 
 
-def first_number(candidate: str, item: Item) -> str:
-    """'5 apples.' as '5' where the gold is a number: units and words after it are no part of the answer."""
+def stated_number(candidate: str, item: Item) -> str:
+    """'40 + 2 = 42 apples.' as '42' where the gold is a number: the number after the last equals sign, else the first."""
     if all(as_number(str(g)) is not None for g in item.gold):
-        match = re.match(r"\W*?[$£€]?\s*(-?\d[\d,]*(?:\.\d+)?)", candidate)
-        return match.group(1).rstrip(",") if match else candidate
+        match = re.search(NUMBER, candidate.rpartition("=")[2])
+        return match.group(0).rstrip(",") if match else candidate
     return candidate

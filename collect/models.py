@@ -23,7 +23,7 @@ class ModelSpec:
     description: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.name = self.name or Path(self.where).stem
+        self.name = self.name or Path(self.where).name.removesuffix(".gguf")  # names hold dots: Qwen2.5-0.5B
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ def locate(spec: ModelSpec) -> Located:
     Raises:
         CatalogError: Nothing there, no weights, weights only as pickle, or no tokenizer.
     """
-    path = Path(spec.where).expanduser()
+    path = Path(spec.where).expanduser().resolve() if Path(spec.where).expanduser().exists() else Path(spec.where)
     if path.suffix == ".gguf":
         if not path.is_file():
             raise CatalogError(f"no model at {spec.where}: the .gguf file does not exist")
-        return Located(path.parent, path.name, spec.model_id or local_id(spec.name or path.stem, [path]), spec)
+        return Located(path.parent, path.name, spec.model_id or local_id(spec.name, [path]), spec)
     if path.is_dir():
         weights = checked_weights(path)
         return Located(path, None, spec.model_id or local_id(spec.name, weights), spec)

@@ -86,8 +86,10 @@ class Ask:
         for name, values in wanted.items():
             if getattr(self, name) not in values:
                 raise CatalogError(f"protocol: {name} = {getattr(self, name)!r}; one of {', '.join(values)}")
-        if not (self.temperature >= 0 and 0 < self.top_p <= 1 and self.max_new_tokens > 0 and self.replicates > 0):
-            raise CatalogError("protocol: wanted temperature >= 0, 0 < top_p <= 1, max_new_tokens > 0, replicates > 0")
+        if not (
+            self.temperature >= 0 and 0 < self.top_p <= 1 and self.max_new_tokens > 0 and self.replicates > 0 and (self.shots or 0) >= 0
+        ):
+            raise CatalogError("protocol: wanted temperature >= 0, 0 < top_p <= 1, max_new_tokens > 0, replicates > 0, shots >= 0")
 
     def settle(self, has_template: bool, dtype: str, model: str = "the model") -> list[Protocol]:
         """The protocols this model is asked under; one scoring pass gives two.
@@ -169,9 +171,7 @@ def examples(protocol: Protocol, shots: Sequence[Item]) -> str:
 def prompt(protocol: Protocol, item: Item, order: Sequence[int], shots: Sequence[Item] = ()) -> str:
     """The text before the answer: of a chat model the user's message, else the whole prompt."""
     body = listed(protocol, item, order)
-    if protocol.decoding == "scored":
-        return f"{examples(protocol, shots)}Question: {body}\nAnswer:"
-    if protocol.template == "none":
+    if protocol.decoding == "scored" or protocol.template == "none":
         return f"{examples(protocol, shots)}Question: {body}\nAnswer:"
     wanted = "the answer"
     if item.choices:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from catalog.errors import CatalogError
 from catalog.items import Itemset, itemsets, read_items
-from collect.cards import Job, card_of, sample_rows, seed_of
+from collect.cards import Job, card_of, sample_rows
 from collect.config import Plan
 from collect.engines import Engine, Generated, GenerateRequest, Sampling, Scored, ScoreRequest
 from collect.extract import Grade, grade
@@ -26,11 +26,22 @@ GROUP = 512  # items asked together: what a kill loses at most, unless one task 
 
 
 def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
-    """The plan's items, by task; what was left out is said."""
+    """The plan's items, by task; what was left out is said.
+
+    Raises:
+        CatalogError: Items are bad, no task fits, or a task's items name several categories.
+    """
     items, left_out = read_items(plan.items, plan.skip_bad, plan.tasks)
     if left_out:
         say(f"left out {len(left_out)} items that cannot be used:\n  " + "\n  ".join(left_out))
-    return itemsets(items, plan.limit)
+    sets = itemsets(items, plan.limit)
+    for itemset in sets:
+        categories = sorted({item.category for item in itemset.items if item.category})
+        if len(categories) > 1:
+            raise CatalogError(
+                f"task {itemset.task_id} has items of {len(categories)} categories ({', '.join(categories)}): one task, one category"
+            )
+    return sets
 
 
 def jobs_of(located: Located, engine: Engine, sets: Sequence[Itemset], asks: Sequence[Ask]) -> list[Job]:
@@ -101,14 +112,17 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
         CatalogError: Anything a user can mend; runs collected before stay.
     """
     sets = chosen_itemsets(plan, console.print)
-    check_folder(out)
+    settings = check_folder(out)
     located = [locate(spec) for spec in plan.models]
+    pairs = pair_rows(plan.pairs, {m.spec.name: m.model_id for m in located})
     done = there = 0
     with progress_bar(console) as progress:
         bar = progress.add_task("", total=None)
         for number, model in enumerate(located, 1):
             engine = make_engine(model)
-            jobs = [(job, missing_of(out, job, engine)) for job in jobs_of(model, engine, sets, plan.asks)]
+            wanted = jobs_of(model, engine, sets, plan.asks)
+            check_settings(wanted, settings)
+            jobs = [(job, missing_of(out, job, engine)) for job in wanted]
             todo = [(job, protocols) for job, protocols in jobs if protocols]
             there += sum(len(job.protocols) for job, _ in jobs) - sum(len(protocols) for _, protocols in todo)
             progress.reset(
@@ -119,8 +133,25 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
             for group in grouped([replace(job, protocols=protocols) for job, protocols in todo]):
                 done += run_group(out, group, engine, plan.contributor, lambda n: progress.advance(bar, n))
             progress.update(bar, visible=bool(todo))
-    merge_pairs(out, [pair_row(pair, {m.spec.name: m.model_id for m in located}) for pair in plan.pairs])
+    if not done + there:
+        free = ", ".join(itemset.task_id for itemset in sets if any(item.answer == "free" for item in itemset.items))
+        raise CatalogError(f"nothing to ask: options cannot be scored in tasks with free-form items ({free}). Ask them with --protocol cot")
+    merge_pairs(out, pairs)
     return done, there
+
+
+def check_settings(jobs: Sequence[Job], settings: dict[str, str]) -> None:
+    """One way of asking has one name: `setting` is no part of a protocol's id, two names would be two rows of one id.
+
+    Raises:
+        CatalogError: A protocol of the jobs has another setting in this plan, or in the folder.
+    """
+    for protocol in (protocol for job in jobs for protocol in job.protocols):
+        had = settings.setdefault(protocol.protocol_id, protocol.setting)
+        if had != protocol.setting:
+            raise CatalogError(
+                f"the same way of asking is called {had!r} and {protocol.setting!r}: give it one setting (there or in another folder)"
+            )
 
 
 def progress_bar(console: Console) -> Progress:
@@ -146,10 +177,22 @@ class Speed(TextColumn):
         return f"{speed:.3g} items/s" if speed else "- items/s"
 
 
-def pair_row(pair: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
-    """A declared pair as a row of `pairs`."""
-    told = {key: value for key, value in pair.items() if key not in ("before", "after")}
-    return {"pair_id": f"{pair['before']} -> {pair['after']}", "before_id": ids[pair["before"]], "after_id": ids[pair["after"]], **told}
+def pair_rows(pairs: Sequence[dict[str, Any]], ids: dict[str, str]) -> list[dict[str, Any]]:
+    """Declared pairs as rows of `pairs`.
+
+    Raises:
+        CatalogError: A pair is of one model with itself, or declared twice.
+    """
+    rows: list[dict[str, Any]] = []
+    for pair in pairs:
+        told = {key: value for key, value in pair.items() if key not in ("before", "after")}
+        ends = {"before_id": ids[pair["before"]], "after_id": ids[pair["after"]]}
+        if ends["before_id"] == ends["after_id"]:
+            raise CatalogError(f"[[pairs]] {pair['before']} -> {pair['after']} are the same weights ({ends['before_id']})")
+        if any(row["before_id"] == ends["before_id"] and row["after_id"] == ends["after_id"] for row in rows):
+            raise CatalogError(f"[[pairs]] {pair['before']} -> {pair['after']} is declared twice")
+        rows.append({"pair_id": f"{pair['before']} -> {pair['after']}", **ends, **told})
+    return rows
 
 
 def grouped(jobs: Sequence[Job], size: int = GROUP) -> list[list[Job]]:
@@ -177,10 +220,17 @@ def run_group(out: Path, jobs: Sequence[Job], engine: Engine, contributor: str |
         own = [next(results) for _ in orders]
         for protocol in job.protocols:
             rows = score_rows(job, protocol, orders, own) if scored else generation_rows(job, protocol, orders, own)
-            card = card_of(job, protocol, engine, contributor, round(seconds_per_item * len(orders), 3))
+            seed = group_seed(jobs) if protocol.varies else None
+            told = {"contributor": contributor, "rng_seed": seed, "wall_s": round(seconds_per_item * len(orders), 3)}
+            card = card_of(job, protocol, engine, told)
             write_run(out, card, sample_rows(job.itemset), rows)
             n += 1
     return n
+
+
+def group_seed(jobs: Sequence[Job]) -> int:
+    """The random seed of runs asked together: the id of the first, so that no two groups share random numbers."""
+    return jobs[0].run_id(jobs[0].protocols[0])
 
 
 def prompts_of(job: Job) -> Asked:
@@ -220,7 +270,7 @@ def score_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], scored
 def generate_all(jobs: Sequence[Job], asked: Sequence[Asked], engine: Engine, advance: Callable[[int], None]) -> list[Any]:
     """Generate an answer to every item of the jobs, in order."""
     protocol = jobs[0].protocols[0]
-    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), seed_of(jobs[0], protocol))
+    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), group_seed(jobs))
     requests = [GenerateRequest(text, protocol.template == "model") for _, prompts in asked for text in prompts]
     return engine.generate(requests, sampling, advance)
 

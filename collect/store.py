@@ -32,7 +32,19 @@ def write_table(path: Path, table: str, rows: Sequence[Mapping[str, Any]], card:
     """
     metadata = {"schema_version": SCHEMA_VERSION, **({CARD: json.dumps(card, sort_keys=True)} if card else {})}
     schema = arrow_schema(table)
-    data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+    try:
+        data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise CatalogError(f"a value does not fit table {table}: {error}") from error
+    write_whole(path, data, metadata)
+
+
+def write_whole(path: Path, data: pa.Table, metadata: Mapping[str, str]) -> None:
+    """Write one Parquet file under another name, then rename it.
+
+    Raises:
+        CatalogError: The disk is full or the folder cannot be written.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,22 +95,27 @@ def read_card(path: Path) -> dict[str, Any]:
     return card
 
 
-def check_folder(out: Path) -> None:
+def check_folder(out: Path) -> dict[str, str]:
     """Refuse to add to a folder of another major schema version, or to something that is no folder.
+
+    Returns:
+        protocol_id -> setting of the runs that are there.
 
     Raises:
         CatalogError: `out` is a file, or holds runs of another schema version.
     """
     if out.exists() and not out.is_dir():
         raise CatalogError(f"{out} is a file: --out wants a folder")
-    for path in sorted(out.glob("outcomes/*/*.parquet"))[:1]:
-        read_card(path)
+    cards = [read_card(path) for path in sorted(out.glob("outcomes/*/*.parquet"))]
+    return {row["protocol_id"]: row["setting"] for card in cards for row in card.get("protocols", [])}
 
 
 def merge_pairs(out: Path, pairs: Iterable[Mapping[str, Any]]) -> None:
-    """Add declared pairs to the folder's one pairs file; the same pair_id is replaced."""
+    """Add declared pairs to the folder's one pairs file; a pair of the same two models is replaced."""
     path = out / "pairs" / "pairs.parquet"
-    known = {row["pair_id"]: row for row in (pq.read_table(path).to_pylist() if path.exists() else [])}
-    merged = known | {pair["pair_id"]: {name: pair.get(name) for name in arrow_schema("pairs").names} for pair in pairs}
-    if merged and list(merged.values()) != list(known.values()):
+    known = pq.read_table(path).to_pylist() if path.exists() else []
+    merged = {(row["before_id"], row["after_id"]): row for row in known}
+    for pair in pairs:
+        merged[pair["before_id"], pair["after_id"]] = {name: pair.get(name) for name in arrow_schema("pairs").names}
+    if list(merged.values()) != known:
         write_table(path, "pairs", list(merged.values()))

@@ -23,7 +23,15 @@ ORDER = [3, 1, 0, 2]  # shown: (A) 42 (B) Rome (C) Paris (D) A cat
         ("The answer is a cat.", 2, "ok", "answer-is"),
         ("The answer is A dog.", None, "unparsed", None),
         ("The answer is 42", 3, "ok", "answer-is"),
-        (r"so \boxed{\text{}C}", None, "unparsed", None),
+        (r"so \boxed{\text{C}}", 0, "ok", "boxed"),
+        ("The answer is Option B.", 1, "ok", "answer-is"),
+        ("The answer is [C]", 0, "ok", "answer-is"),
+        ("The answer is B because of the river", 1, "ok", "answer-is"),
+        ("Correct answer: C", 0, "lenient", "answer-colon"),
+        ("B is the correct answer.", 1, "lenient", "correct-option"),
+        ("The correct option is C.", 0, "lenient", "correct-option"),
+        ("A, C and D are wrong, so it must be Rome.", None, "unparsed", None),
+        ("- Rome", 1, "lenient", "last-line"),
         (r"so \boxed{C}", 0, "ok", "boxed"),
         ("**Answer: C**", 0, "lenient", "answer-colon"),
         ("I think\n\nRome", 1, "lenient", "last-line"),
@@ -44,12 +52,15 @@ def test_texts_only():
     """Where options were shown without letters, a letter is no answer."""
     assert grade("The answer is (B).", CHOICE, ORDER, letters=False).status == "unparsed"
     assert grade("The answer is Rome.", CHOICE, ORDER, letters=False).predicted == 1
+    assert grade("The answer is - Rome", CHOICE, ORDER, letters=False).predicted == 1
 
 
 @pytest.mark.parametrize(
     ("text", "correct", "status"),
     [("The answer is 18.", True, "ok"), ("The answer is $18.00 per day.", True, "ok"), ("#### 1,8", True, "ok"), ("The answer is 1,800", False, "ok"),
-     ("9 * 2 = 18 dollars", True, "lenient"), ("The answer is eighteen", False, "unparsed"), (r"\boxed{18}", True, "ok"), ("The answer is -18", False, "ok")],
+     ("9 * 2 = 18 dollars", True, "lenient"), ("The answer is eighteen", False, "unparsed"), (r"\boxed{18}", True, "ok"), ("The answer is -18", False, "ok"),
+     ("The answer is \u221218", False, "ok"), ("The answer is -$18", False, "ok"), ("The answer is 10 + 8 = 18.", True, "ok"), ("The answer is .18", False, "ok"),
+     ("#### 2. Add them\n**Answer: 18**", True, "lenient"), ("The answer is 36/2", True, "ok"), ("#### 18", True, "ok")],
 )  # fmt: skip
 def test_number(text, correct, status):
     """Numbers are compared exactly, units and separators aside."""
@@ -61,6 +72,8 @@ def test_free_text_and_truncation():
     assert grade("The answer is ]  ].", TEXT, []).correct
     assert not grade("The answer is ].", TEXT, []).correct
     assert grade("Let me think about", CHOICE, ORDER, finished=False).status == "truncated"
+    assert grade("Let me think. (A) says one thing whereas (C)", CHOICE, ORDER, finished=False) == (False, None, "truncated", None)
+    assert grade("First 3 apples plus 18 gives", NUMBER, [], finished=False).status == "truncated"
     assert grade("The answer is (B). And then", CHOICE, ORDER, finished=False).status == "ok"
 
 

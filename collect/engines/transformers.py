@@ -173,7 +173,8 @@ class TransformersEngine:
         targets, _ = self.padded([rest[1:] for rest in rests], left=False)
         positions = mask.sum(1, keepdim=True) + torch.arange(ids.shape[1], device=ids.device)
         out = self.model(input_ids=ids, attention_mask=torch.cat([mask, real], 1), position_ids=positions, cache=cache, use_cache=True)
-        logprobs = out.logits.float().log_softmax(-1).gather(2, targets[:, :, None])[:, :, 0]
+        logits = out.logits.float()  # the vocabulary is wide: no second tensor of this size
+        logprobs = logits.gather(2, targets[:, :, None])[:, :, 0] - logits.logsumexp(-1)
         column = torch.arange(1, ids.shape[1] + 1, device=ids.device)
         scored = real.bool() & (column >= torch.tensor(skips, device=ids.device)[:, None])
         return [float(x) for x in (logprobs * scored).sum(1)]
