@@ -96,6 +96,17 @@ def test_unknown_model_names_the_near_ones(capsys):
     assert "the same model" in capsys.readouterr().err
     assert main(["compare", "large-base", "large-domain", "--map", "mine"]) == 1
     assert "no map mine; there are paper, own, benchmark" in capsys.readouterr().err
+    assert main(["compare", "large-base", "large-domain", "--map", "paper"]) == 1
+    assert "map paper sorts none of the tasks of these models; own, benchmark does" in capsys.readouterr().err
+
+
+def test_brackets_in_data_and_bad_out(capsys, tmp_path):
+    """Text in brackets is data; a place that cannot be written is an error."""
+    assert main(["query", "SELECT '[bold]x[/foo]' AS a", "--format", "table"]) == 0
+    assert "[bold]x[/foo]" in capsys.readouterr().out
+    assert main(["query", "SELECT 1", "--out", str(tmp_path / "no" / "x.csv")]) == 1
+    assert main(["query", "SELECT 1", "--out", str(tmp_path)]) == 1
+    assert "cannot write" in capsys.readouterr().err
 
 
 def test_compare(capsys):
@@ -150,7 +161,16 @@ def test_nothing_in_common(fill, con, tmp_path):
     assert warnings_of(con, "A", "B") == ["s, x/t: only 2 items are common to the 4 before and the 4 after"]
     with pytest.raises(CatalogError, match="cannot be paired: no item, replicate or task"):
         warnings_of(con, "A", "C")
-    with pytest.raises(CatalogError, match=r"share no task under one setting. A has x/t \(s\); D has x/u \(s\)"):
+    fill.task("x/v", [4] * 10)
+    fill.answers("A", "x/v", "0000000000")
+    fill.answers("B", "x/v", "0000000---")
+    fill.task("x/w", [4])
+    fill.answers("B", "x/w", "0")
+    assert warnings_of(con, "A", "B")[1:] == [
+        "s, x/v: 3 answers measured before only, 0 after only, 7 on both sides",
+        "s, x/w: only B was asked",
+    ]
+    with pytest.raises(CatalogError, match=r"share no task under one setting. A has x/t \(s\), x/v \(s\); D has x/u \(s\)"):
         warnings_of(con, "A", "D")
 
 

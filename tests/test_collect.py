@@ -230,6 +230,14 @@ def test_same_weights_other_template_is_a_conflict(tmp_path, capfd):
         ),
         ('[[models]]\nname = "a"\n', "wants either path or hub"),
         ('[[models]]\npath = "x"\n[[protocols]]\ntemprature = 1\n', "unknown key temprature"),
+        ('limit = "x"\n', "limit = 'x'; wanted a whole number"),
+        ('limit = 0\n[[models]]\npath = "x"\n', "limit is 0: wanted 1 item"),
+        ('tasks = "arc"\n', "tasks = 'arc'; wanted a list of texts"),
+        ('skip_bad = "no"\n', "wanted true or false"),
+        ('[[models]]\npath = "x"\nfamily = 3\n', "family = 3; wanted a text"),
+        ('[[models]]\npath = "x"\n[[protocols]]\ntemperature = "hot"\n', "wanted a number"),
+        ('[[models]]\npath = "x"\n[[protocols]]\nreplicates = 1.5\n', "wanted a whole number"),
+        ("models = 3\n", "wanted tables in double brackets"),
     ],
 )
 def test_bad_plan(tmp_path, capfd, plan, message):
@@ -305,3 +313,83 @@ def test_killed_and_resumed(tmp_path):
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "nothing to do" in done.stderr
     connect(out)
+
+
+def items_file(path, *rows):
+    """Three items of task t with changes."""
+    lines = [
+        {"task": "t", "item_id": str(i), "question": f"Which {i}?", "choices": ["a", "b", "c"], "answer_index": i % 3, **row}
+        for i, row in enumerate(rows)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    return path
+
+
+def test_bad_before_anything_is_asked(tmp_path, capfd):
+    """Categories that contradict, values of another type, nothing that can be scored: said before inference, nothing written."""
+    for rows, message in (
+        (({"category": "A"}, {"category": "B"}), "task t/main has items of 2 categories (A, B)"),
+        (({"category": 5},), "category must be text"),
+        (({"choices": [], "answer_index": None, "answer": "x"},), "options cannot be scored in tasks with free-form items (t/main)"),
+    ):
+        out = tmp_path / "r"
+        path = items_file(tmp_path / "i.jsonl", *rows)
+        assert main(["run", "--models", str(SMALL), "--items", str(path), "--out", str(out)]) == 1
+        assert message in capfd.readouterr().err and not out.exists()
+    assert (
+        items_file(tmp_path / "z.jsonl", {"item_id": 0})
+        and main(["run", "--models", str(SMALL), "--items", str(tmp_path / "z.jsonl"), "--out", str(tmp_path / "z")]) == 0
+    )
+
+
+def test_one_way_of_asking_has_one_setting(tmp_path, capfd):
+    """The setting is no part of a protocol's id: a second name for it is refused, the folder stays sound."""
+    plan = '[[models]]\npath = "{}"\n[[protocols]]\nstyle = "option-letter"\nsetting = "{}"\n'
+    for number, (name, task) in enumerate((("one", "world/provinces"), ("two", "world/seas"))):
+        (tmp_path / "p.toml").write_text(f'tasks = ["{task}"]\nlimit = 3\n' + plan.format(SMALL, name))
+        assert main(["run", str(tmp_path / "p.toml"), "--out", str(tmp_path / "r")]) == number
+    assert "is called 'one' and 'two'" in capfd.readouterr().err
+    connect(tmp_path / "r")
+
+
+def test_same_items_told_differently_open_together(tmp_path):
+    """The same items under other ids and another source are the same itemset: two folders open together."""
+    for name, told in (("a", {}), ("b", {"source": "elsewhere", "item_id": "x"})):
+        assert (
+            main(
+                ["run", "--models", str(SMALL), "--items", str(items_file(tmp_path / f"{name}.jsonl", told)), "--out", str(tmp_path / name)]
+            )
+            == 0
+        )
+    assert connect(tmp_path / "a", tmp_path / "b").sql("SELECT count(*) FROM samples").fetchall() == [(1,)]
+
+
+def test_pair_with_itself(tmp_path, capfd):
+    """Two names of the same weights are no pair."""
+    copy = shutil.copytree(SMALL, tmp_path / "small-base")
+    models = "".join(f'[[models]]\nname = "small-base{n}"\nid = "me/x@1"\npath = "{p}"\n' for n, p in enumerate((SMALL, copy)))
+    (tmp_path / "p.toml").write_text(models + '[[pairs]]\nbefore = "small-base0"\nafter = "small-base1"\n')
+    assert main(["run", str(tmp_path / "p.toml"), "--out", str(tmp_path / "r")]) == 1
+    assert "are the same weights (me/x@1)" in capfd.readouterr().err
+
+
+def test_plan_and_options_exclude_each_other(capfd):
+    """An option a plan would ignore is refused."""
+    assert main(["run", str(DEMO / "demo.toml"), "--replicates", "5", "--temperature", "0"]) == 1
+    assert "leave away --temperature, --replicates" in capfd.readouterr().err
+
+
+def test_names_hold_dots(tmp_path):
+    """Qwen2.5-0.5B is not Qwen2.5-0; a path with an equals sign is a path."""
+    copy = shutil.copytree(SMALL, tmp_path / "lr=1" / "Qwen2.5-0.5B")
+    from collect.config import model_from_argument
+
+    assert locate(model_from_argument(str(copy))).model_id.startswith("local/Qwen2.5-0.5B@")
+    assert locate(model_from_argument(f"me/mine@1={copy}")).model_id == "me/mine@1"
+
+
+def test_stored_seed_is_the_seed_used(tmp_path):
+    """Runs asked together share one seed and say so."""
+    out = tmp_path / "r"
+    assert run(out, "--protocol", "cot", "--max-new-tokens", "2", *TASKS) == 0
+    assert connect(out).sql("SELECT count(DISTINCT rng_seed), count(*) FROM runs").fetchall() == [(1, 2)]

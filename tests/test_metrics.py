@@ -268,3 +268,63 @@ def test_real_quantisation_counts(con):
                37 / 400 - lucky_paper(182 / 400, 174 / 400, 4),
                padded_se(400, 37 * 4/3 - 28 * 2/3, 37 * 16/9 + 28 * 4/9, 4/3, 2/3) * 1.96""").fetchall()[0]  # fmt: skip
     assert found == pytest.approx((0.077, 0.050, -0.087, -0.010, 0.043), abs=6e-4)
+
+
+def test_headline_needs_every_item(fill, one):
+    """8 items of 2 options lost, 2 of 4 options kept, two replicates: the self comparison covers 2 of 10 items and is no headline."""
+    fill.task("x/t", [2] * 8 + [4] * 2)
+    for replicate in (0, 1):
+        fill.answers("A", "x/t", "0000000000", replicate)
+        fill.answers("B", "x/t", "1111111100", replicate)
+    row = one("FROM forgetting('A', 'B')")
+    close(row, f=0.8, knowledge_method="mixed, unchecked", f_knowledge=2 * 8 / 10)
+    close(one("FROM task_metrics_of('A', 'B')"), n_exch_x=2, f_exch_x=0.0)
+
+
+def test_headline_free_form_needs_replicates_of_every_task(fill, one):
+    """Two free-form tasks, replicates of one only: F as it is, unchecked; with both, F less the noise."""
+    for task in ("x/t", "x/u"):
+        fill.task(task, ["free"] * 2)
+        fill.answers("A", task, "11")
+        fill.answers("B", task, "10")
+    fill.answers("A", "x/t", "11", 1)
+    fill.answers("B", "x/t", "11", 1)
+    close(one("FROM forgetting('A', 'B')"), knowledge_method="free-form, unchecked")
+    fill.answers("A", "x/u", "11", 1)
+    fill.answers("B", "x/u", "11", 1)
+    row = one("FROM forgetting('A', 'B')")
+    # x/t and x/u alike: item 1 right before always, after in one of two: F across .5, self of B .5, so F_sym .5 - .25 over 2 items
+    close(row, knowledge_method="free-form, against itself", f_knowledge=(0.5 - 0.25) / 2)
+
+
+def test_replicate_that_lacks_a_task_is_left_out_of_the_category(fill, one):
+    """Task t forgets all in replicates 0 and 1, task u nothing and has replicate 1 only: the mean of both is .5, without a spread."""
+    fill.task("x/t", [4] * 2)
+    for replicate in (0, 1):
+        fill.answers("A", "x/t", "00", replicate)
+        fill.answers("B", "x/t", "11", replicate)
+    fill.task("x/u", [4] * 2)
+    fill.answers("A", "x/u", "00", 1)
+    fill.answers("B", "x/u", "00", 1)
+    fill.pair()
+    close(one("FROM category_metrics WHERE map = 'benchmark'"), f=0.5, f_sd_seed=None, n_replicates=1, n_tasks=2, mcnemar_p_pooled=None)
+
+
+def test_multi_gold_has_no_exchangeable_self(fill, one):
+    """What is not identified is NULL in the noise floor, too."""
+    fill.task("x/t", ["multi"] * 2)
+    fill.answers("A", "x/t", "10", 0)
+    fill.answers("A", "x/t", "01", 1)
+    close(one("FROM noise_floor"), f_self=0.5, f_exch_self=None)
+
+
+def test_macros_take_plain_large_numbers(con):
+    """A person's integers do not overflow; NULL counts give NULL, not p = 1."""
+    found = con.execute(
+        "SELECT wilson_lo(60000, 100000), net_lo(30000, 40000, 35000, 60000), mcnemar_exact(NULL, NULL), mcnemar_midp(NULL, NULL)"
+    ).fetchall()[0]
+    assert (
+        found[0] == pytest.approx(0.59696, abs=1e-4)
+        and found[1] == pytest.approx(-5000 / 165000 - 0.0033, abs=1e-3)
+        and found[2:] == (None, None)
+    )
