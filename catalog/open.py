@@ -176,10 +176,15 @@ def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], card
         told = "SELECT *, row_number() OVER () AS age FROM told"
         if files[table]:
             told += f" UNION ALL SELECT {columns_of(table)}, 0 FROM read_parquet($1, union_by_name = true)"
-        # a protocol's id does not cover its setting: two settings stay two rows, which integrity refuses
-        keep, order = (columns_of(table), "ASC") if table == "protocols" else (key, "DESC" if table in NEWEST_WINS else "ASC")
-        query = f"INSERT INTO {table} BY NAME SELECT DISTINCT ON ({keep}) {columns_of(table)} FROM ({told}) ORDER BY {keep}, age {order}"
-        con.execute(query, [files[table]] if files[table] else [])
+        names = arrow_schema(table).names
+        if table in NEWEST_WINS:  # column by column: a later run that says less takes nothing away
+            keys = key.split(", ")
+            newest = ", ".join(name if name in keys else f"arg_max({name}, age) AS {name}" for name in names)
+            query = f"SELECT {newest} FROM ({told}) GROUP BY {key}"
+        else:  # a protocol's id does not cover its setting: two settings stay two rows, which integrity refuses
+            keep = columns_of(table) if table == "protocols" else key
+            query = f"SELECT DISTINCT ON ({keep}) {columns_of(table)} FROM ({told}) ORDER BY {keep}, age"
+        con.execute(f"INSERT INTO {table} BY NAME {query}", [files[table]] if files[table] else [])
         con.unregister("told")
 
 

@@ -57,7 +57,7 @@ def card_of(job: Job, protocol: Protocol, engine: Engine, told: Mapping[str, Any
         "engine": engine.name,
         "versions": json.dumps(versions(), sort_keys=True), "hardware": engine.hardware,
         "chat_template_sha256": engine.chat_template_sha256 if protocol.template == "model" else None,
-        "collected_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"), "source": "collect run", **told,
+        "collected_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f"), "source": "collect run", **told,
     }  # fmt: skip
     return {
         "models": [model_row(job.located, engine.n_params(), engine.has_template)],

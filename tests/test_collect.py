@@ -393,3 +393,12 @@ def test_stored_seed_is_the_seed_used(tmp_path):
     out = tmp_path / "r"
     assert run(out, "--protocol", "cot", "--max-new-tokens", "2", *TASKS) == 0
     assert connect(out).sql("SELECT count(DISTINCT rng_seed), count(*) FROM runs").fetchall() == [(1, 2)]
+
+
+def test_a_later_run_that_says_less_takes_nothing_away(tmp_path):
+    """What a plan told of a model stays when a later call tells nothing; what it tells anew replaces it."""
+    text = '[[models]]\npath = "{}"\n{}\n'
+    for task, told in (("provinces", 'family = "f"\nlineage = "l"'), ("seas", 'lineage = "m"')):
+        (tmp_path / "p.toml").write_text(f'tasks = ["world/{task}"]\nlimit = 3\n' + text.format(SMALL, told))
+        assert main(["run", str(tmp_path / "p.toml"), "--out", str(tmp_path / "r")]) == 0
+    assert connect(tmp_path / "r").sql("SELECT family, lineage FROM models").fetchall() == [("f", "m")]
