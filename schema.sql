@@ -726,9 +726,9 @@ error AS (
            reach(f_exch, f_exch_lo) AS f_exch_down, reach(f_exch, f_exch_hi) AS f_exch_up,
            reach(bt_exch, bt_exch_lo) AS bt_exch_down, reach(bt_exch, bt_exch_hi) AS bt_exch_up,
            reach(f_exch_x, f_exch_x_lo) AS f_exch_x_down, reach(f_exch_x, f_exch_x_hi) AS f_exch_x_up,
-       reach(f_known, f_known_lo) AS f_known_down, reach(f_known_max, f_known_hi) AS f_known_up,
+           reach(f_known, f_known_lo) AS f_known_down, reach(f_known_max, f_known_hi) AS f_known_up,
            reach(bt_exch_x, bt_exch_x_lo) AS bt_exch_x_down, reach(bt_exch_x, bt_exch_x_hi) AS bt_exch_x_up,
-       reach(bt_known, bt_known_lo) AS bt_known_down, reach(bt_known_max, bt_known_hi) AS bt_known_up
+           reach(bt_known, bt_known_lo) AS bt_known_down, reach(bt_known_max, bt_known_hi) AS bt_known_up
     FROM category_metrics_of(before_model, after_model) WHERE category <> 'Other' GROUP BY before_id, after_id, setting, map)
 SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, map,
             f_down, f_up, bt_down, bt_up, f_true_down, f_true_up, bt_true_down, bt_true_up,
