@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from models import DEMO
 
+from catalog import connect
 from catalog.__main__ import main, parser
 from collect.__main__ import parser as collect_parser
 
@@ -191,6 +192,16 @@ def test_report(tmp_path, capsys):
     page = out.read_text()
     assert "<svg" in page and "<script" not in page and "http" not in page.replace("http://www.w3.org", "")
     assert "People" in page and "exch-x" in page
+    rows = connect().sql("SELECT * FROM forgetting($1, $2) WHERE map = 'own'", params=model_ids("large-base", "large-domain")).fetchall()
+    assert page.count('aria-roledescription="circle"') == 2 * len(rows) == 38  # every panel shows its own setting only
+
+
+def model_ids(*names):
+    """Whole ids of shipped models."""
+    con = connect()
+    return [
+        con.execute("SELECT model_id FROM models WHERE model_id LIKE 'local/' || $1 || '@%'", [name]).fetchall()[0][0] for name in names
+    ]
 
 
 def test_help_is_quick_to_import():
