@@ -99,7 +99,7 @@ def read_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             except UnicodeDecodeError as error:
                 raise CatalogError(f"{file}:{n}: not UTF-8 (byte {error.start} of the line): save the file as UTF-8") from error
             except json.JSONDecodeError as error:
-                raise CatalogError(f"{file}:{n}: not JSON ({error.msg} at column {error.colno}): {line[:60]!r}") from error
+                raise CatalogError(f"{file}:{n}: not JSON ({error.msg} at column {error.colno}): {line.decode()[:60].strip()}") from error
             if not isinstance(row, dict):
                 raise CatalogError(f"{file}:{n}: wanted one JSON object, found a {type(row).__name__}")
             found = True
