@@ -56,7 +56,7 @@ def test_make_targets_exist():
     """Every `make x` named in a page is a target."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for page in PAGES:
-        for target in re.findall(r"`?make ([a-z-]+)`?", page.read_text(encoding="utf-8")):
+        for target in re.findall(r"(?m)(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8")):
             assert re.search(rf"^{target}:", makefile, re.M), (page.name, target)
 
 
