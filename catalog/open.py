@@ -167,11 +167,10 @@ def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], card
     cards = sorted(cards, key=lambda card: str(card["runs"][0].get("collected_at")))
     for table, key in SMALL_TABLES.items():
         schema = arrow_schema(table)
-        rows = [
-            {name: as_stored(row.get(name), schema.field(name).type) for name in schema.names}
-            for card in cards
-            for row in card.get(table, [])
-        ]
+        told_rows = [row for card in cards for row in card.get(table, [])]
+        if table in NEWEST_WINS:  # once more without what was guessed: what was told at any time counts more
+            told_rows += [row | dict.fromkeys(row.get("guessed", [])) for row in told_rows]
+        rows = [{name: as_stored(row.get(name), schema.field(name).type) for name in schema.names} for row in told_rows]
         con.register("told", pa.Table.from_pylist(rows, schema))
         told = "SELECT *, row_number() OVER () AS age FROM told"
         if files[table]:

@@ -105,6 +105,7 @@ def from_hub(spec: ModelSpec) -> Located:
 
 
 def model_row(located: Located, n_params: int | None, has_template: bool) -> dict[str, object]:
-    """The model's row of the table models; kind is guessed from the chat template unless told."""
+    """The model's row of the table models; kind is guessed from the chat template unless told, and a guess says so."""
     told = {key: value for key, value in located.spec.description.items() if key in DESCRIPTION}
-    return {"model_id": located.model_id, "n_params": n_params, "kind": "instruct" if has_template else "base", **told}
+    guess = {} if "kind" in told else {"kind": "instruct" if has_template else "base", "guessed": ["kind"]}
+    return {"model_id": located.model_id, "n_params": n_params, **guess, **told}

@@ -398,7 +398,7 @@ def test_stored_seed_is_the_seed_used(tmp_path):
 def test_a_later_run_that_says_less_takes_nothing_away(tmp_path):
     """What a plan told of a model stays when a later call tells nothing; what it tells anew replaces it."""
     text = '[[models]]\npath = "{}"\n{}\n'
-    for task, told in (("provinces", 'family = "f"\nlineage = "l"'), ("seas", 'lineage = "m"')):
+    for task, told in (("provinces", 'family = "f"\nlineage = "l"\nkind = "domain"'), ("seas", 'lineage = "m"')):
         (tmp_path / "p.toml").write_text(f'tasks = ["world/{task}"]\nlimit = 3\n' + text.format(SMALL, told))
         assert main(["run", str(tmp_path / "p.toml"), "--out", str(tmp_path / "r")]) == 0
-    assert connect(tmp_path / "r").sql("SELECT family, lineage FROM models").fetchall() == [("f", "m")]
+    assert connect(tmp_path / "r").sql("SELECT family, lineage, kind FROM models").fetchall() == [("f", "m", "domain")]
