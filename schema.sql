@@ -43,7 +43,7 @@ CREATE TABLE categories (                   -- grain: (map, task_id)
 COMMENT ON TABLE categories IS 'Which category a task belongs to, by map; a map is one way to sort tasks.';
 
 CREATE TABLE itemsets (                     -- grain: itemset_id
-    itemset_id       VARCHAR NOT NULL,      -- hash of its sample_keys in order
+    itemset_id       VARCHAR NOT NULL,      -- hash of its task_id and its sample_keys in order
     task_id          VARCHAR NOT NULL,
     source           VARCHAR,
     source_revision  VARCHAR,
@@ -250,6 +250,26 @@ JOIN (SELECT s.itemset_id, s.sample_key, i.task_id FROM samples AS s JOIN itemse
     ON a.sample_key = b.sample_key AND a.task_id = b.task_id
 GROUP BY ALL;
 COMMENT ON VIEW itemset_overlap IS 'How many items two itemsets of one task share, by sample_key.';
+
+-- Grain:  (setting, task_id, scheme), scheme of sample_key: qog, doc, prompt or src.    Check: test_import.py
+-- n_same_id: items before whose source id is there after under another key: shuffled options, another template or revision.
+CREATE MACRO item_matches(before_model, after_model) AS TABLE
+WITH asked AS (
+    SELECT f.model_id, f.setting, f.task_id, s.sample_key, split_part(s.sample_key, ':', 1) AS scheme, min(s.source_id) AS source_id,
+           min(s.gold) AS gold
+    FROM (SELECT DISTINCT model_id, setting, task_id, itemset_id FROM run_facts WHERE model_id IN (before_model, after_model)) AS f
+    JOIN samples AS s USING (itemset_id) GROUP BY ALL),
+b AS (FROM asked WHERE model_id = before_model),
+a AS (FROM asked WHERE model_id = after_model),
+a_ids AS (SELECT DISTINCT setting, task_id, source_id FROM a WHERE source_id IS NOT NULL)
+SELECT setting, task_id, scheme, count(b.model_id) AS n_before, count(a.model_id) AS n_after,
+       count(*) FILTER (b.model_id IS NOT NULL AND a.model_id IS NOT NULL) AS n_common,
+       count(*) FILTER (b.gold <> a.gold) AS n_other_gold,
+       count(*) FILTER (a.model_id IS NULL AND i.source_id IS NOT NULL) AS n_same_id
+FROM b FULL JOIN a USING (setting, task_id, scheme, sample_key)
+LEFT JOIN a_ids AS i ON i.setting = b.setting AND i.task_id = b.task_id AND i.source_id = b.source_id
+GROUP BY ALL;
+COMMENT ON MACRO TABLE item_matches IS 'How many items two models share, per setting, task and scheme of key, and what else they have in common.';
 
 -- Grain:  (chain, before_id, after_id). chain: neighbouring steps of a lineage, not a declared pair.
 CREATE MACRO asked_pairs(before_model, after_model) AS TABLE
@@ -779,8 +799,8 @@ COMMENT ON MACRO TABLE forgetting IS 'FROM forgetting(''A'', ''B''): what B forg
 CREATE MACRO run_id_of(model_id, itemset_id, protocol_id, replicate) AS
     CAST(CAST('0x' || sha256(concat_ws(chr(10), model_id, itemset_id, protocol_id, replicate))[:14] AS BIGINT) >> 3 AS BIGINT);
 COMMENT ON MACRO run_id_of IS 'First 53 bits of sha256 over the four parts of a run, joined by newlines: exact in JSON and in a double.';
-CREATE MACRO itemset_id_of(keys) AS sha256(array_to_string(keys, chr(10)))[:16];
-COMMENT ON MACRO itemset_id_of IS 'First 16 hex of sha256 over the sample_keys in order, joined by newlines.';
+CREATE MACRO itemset_id_of(task_id, keys) AS sha256(task_id || chr(10) || array_to_string(keys, chr(10)))[:16];
+COMMENT ON MACRO itemset_id_of IS 'First 16 hex of sha256 over the task_id and the sample_keys in order, joined by newlines.';
 
 -- Grain:  (problem, detail). Empty in a sound catalog: connect() refuses one that is not, `catalog check` lists it.
 CREATE VIEW integrity AS
@@ -813,7 +833,7 @@ UNION ALL SELECT 'run_id is not the hash of its parts', CAST(run_id AS VARCHAR) 
           WHERE run_id <> run_id_of(model_id, itemset_id, protocol_id, replicate)
 UNION ALL SELECT 'itemset_id or n_items is not that of its samples', itemset_id
           FROM itemsets LEFT JOIN (SELECT itemset_id, list(sample_key ORDER BY item) AS keys FROM samples GROUP BY itemset_id) USING (itemset_id)
-          WHERE keys IS NULL OR itemset_id <> itemset_id_of(keys) OR n_items <> len(keys)
+          WHERE keys IS NULL OR itemset_id <> itemset_id_of(task_id, keys) OR n_items <> len(keys)
 UNION ALL SELECT 'sample_key is not scheme:hash#occurrence', itemset_id || ' item ' || item FROM samples
           WHERE NOT regexp_full_match(sample_key, '(qog|doc|prompt|src):[0-9a-f]{16,64}#\d+')
 UNION ALL SELECT 'choice item with fewer than 2 options', itemset_id || ' item ' || item FROM samples
@@ -863,7 +883,7 @@ INSERT INTO glossary VALUES
     ('behavioural',            'Asks for behaviour, not knowledge: left out where a base model is in the pair.'),
     ('map',                    'A way to sort tasks into categories; paper is that of arXiv 2510.17776.'),
     ('category',               'Category of the task in the map; Other where the map is silent.'),
-    ('itemset_id',             'First 16 hex of sha256 over the sample_keys in order.'),
+    ('itemset_id',             'First 16 hex of sha256 over the task_id and the sample_keys in order.'),
     ('source',                 'Where it came from, as given; never a path of a machine.'),
     ('source_revision',        'Revision of the source.'),
     ('split',                  'Split of the source.'),

@@ -78,13 +78,37 @@ def reason_unpaired(con: duckdb.DuckDBPyConnection, before: str, after: str) -> 
     """Why no run of one model has a partner among the other's."""
     query = "SELECT DISTINCT setting, task_id FROM run_facts WHERE model_id = $1"
     asked = {model: set(con.execute(query, [model]).fetchall()) for model in (before, after)}
-    both = asked[before] & asked[after]
-    if both:
-        names = ", ".join(sorted(f"{task} ({setting})" for setting, task in both)[:5])
-        why = "their items or replicates differ, nothing was measured, or a base model is asked for behaviour"
-        return f"no item, replicate or task open to both is common in {names}: {why}"
+    if asked[before] & asked[after]:
+        return "; ".join(mismatches(con, before, after)[:5])
     described = [f"{model} has {', '.join(sorted(f'{t} ({s})' for s, t in found)[:5]) or 'no runs'}" for model, found in asked.items()]
     return "they share no task under one setting. " + "; ".join(described)
+
+
+SHUFFLED = {
+    "qog": "question, options in order or gold differ (shuffled options, another revision)",
+    "doc": "the logged rows differ (shuffled options, another revision of the benchmark)",
+    "prompt": "the prompts differ (another template or few-shot prefix)", "src": "the golds differ",
+}  # fmt: skip
+
+
+def mismatches(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list[str]:
+    """Per task open to both models, why no item of one is an item of the other."""
+    query = """
+        SELECT setting, task_id, list(scheme ORDER BY scheme) FILTER (n_before > 0), list(scheme ORDER BY scheme) FILTER (n_after > 0),
+               sum(n_before), sum(n_after), sum(n_common), sum(n_same_id)
+        FROM item_matches($1, $2) GROUP BY ALL HAVING sum(n_before) > 0 AND sum(n_after) > 0 ORDER BY ALL"""
+    lines = []
+    for setting, task, schemes_b, schemes_a, n_before, n_after, common, same_id in con.execute(query, [before, after]).fetchall():
+        if common:
+            why = f"{common} items in common, but no replicate, nothing measured, or a base model is asked for behaviour"
+        elif not set(schemes_b) & set(schemes_a):
+            why = f"items known by {', '.join(schemes_b)} before and by {', '.join(schemes_a)} after never match: use logs of one kind for both"
+        else:
+            why = f"0 items in common of {n_before} and {n_after}"
+            if same_id:
+                why += f": {same_id} ids are the same, but {SHUFFLED[schemes_b[0]]}. If equal ids are equal items, import both with --trust-ids"
+        lines.append(f"{task} ({setting}): {why}")
+    return lines
 
 
 def percent(value: float | None) -> str:

@@ -23,7 +23,7 @@ def tidy(text: str) -> str:
 def digest(content: object, length: int = 32) -> str:
     """First `length` hex digits of sha256 over canonical JSON: sorted keys, no spaces, UTF-8."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
 def qog_key(question: str, options: Sequence[str], gold: Iterable[int | str]) -> str:
@@ -41,6 +41,25 @@ def qog_key(question: str, options: Sequence[str], gold: Iterable[int | str]) ->
     return "qog:" + digest([tidy(question), [tidy(o) for o in options], answers])
 
 
+def doc_key(doc: object, n_options: int | None = None, gold: Sequence[int] | None = None) -> str:
+    """Key of an item known by the raw row a harness logged, whatever the order of its fields.
+
+    Number and index of its options are part of the key where the item was asked as a choice: the same row asked with
+    other options, or free-form, is another item with other luck.
+    """
+    return "doc:" + digest([doc, n_options, sorted(gold) if gold is not None else None])
+
+
+def prompt_key(prompt: str, options: Sequence[str] = (), gold: Iterable[int | str] = ()) -> str:
+    """Key of an item known only as it was put to a model; two templates make two items. Gold where the log has it."""
+    return "prompt" + qog_key(prompt, options, gold).removeprefix("qog")
+
+
+def src_key(source_id: str, gold: object, n_options: int | None = None) -> str:
+    """Key of an item known by its source's own id (or hash) and its gold: only as good as that id."""
+    return "src:" + digest([source_id, tidy(gold) if isinstance(gold, str) else gold, n_options])
+
+
 def with_occurrences(keys: Iterable[str]) -> list[str]:
     """Append '#0', '#1' ... to equal keys in order: real tasks repeat items, each repeat is an item of its own."""
     seen: Counter[str] = Counter()
@@ -51,9 +70,15 @@ def with_occurrences(keys: Iterable[str]) -> list[str]:
     return numbered
 
 
-def itemset_id_of(sample_keys: Iterable[str]) -> str:
-    """16 hex digits naming a list of sample_keys in order."""
-    return hashlib.sha256("\n".join(sample_keys).encode()).hexdigest()[:16]
+def itemset_id_of(task_id: str, sample_keys: Iterable[str]) -> str:
+    """16 hex digits naming a task's list of sample_keys in order: sha256 of them all, joined by LF, of any number of keys.
+
+    The task is part of it: one benchmark's rows are asked under several task names (letters, texts, generated).
+    """
+    hashed = hashlib.sha256(task_id.encode())
+    for key in sample_keys:
+        hashed.update(f"\n{key}".encode())
+    return hashed.hexdigest()[:16]
 
 
 def protocol_id_of(content: Mapping[str, object]) -> str:

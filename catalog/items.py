@@ -53,8 +53,8 @@ class Itemset:
 
     @property
     def itemset_id(self) -> str:
-        """Hash of the sample_keys in order."""
-        return itemset_id_of(self.keys)
+        """Hash of the task and the sample_keys in order."""
+        return itemset_id_of(self.task_id, self.keys)
 
 
 def canonical_task(task: str, subset: str) -> tuple[str, str | None]:

@@ -41,6 +41,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     (console or Console(width=None if sys.stdout.isatty() else 200)).print(table)
 
 
+def write_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Rows as CSV to standard output."""
+    csv.writer(sys.stdout).writerows([columns, *rows])
+
+
 def write_parquet(relation: duckdb.DuckDBPyRelation, out: Path | None) -> None:
     """Parquet into a file, or through a pipe.
 

@@ -28,6 +28,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+# of collect/importers/detect.py, which is not imported for a line of help
+FORMAT_NAMES = ("lm-eval", "lm-eval-v0.3", "lighteval", "inspect", "every-eval-ever", "openai-jsonl", "table")
 # options a plan takes the place of
 ASKED = ("models", "protocol", "temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop",
          "replicates")  # fmt: skip
@@ -75,6 +77,53 @@ def plan_of(args: argparse.Namespace) -> "Plan":
     return plan
 
 
+def import_(args: argparse.Namespace) -> int:
+    """Import per-sample logs of lm-eval, lighteval, inspect, Every Eval Ever, or plain tables; the format is detected."""
+    from rich.console import Console
+
+    from catalog.output import print_table, write_rows
+    from collect.import_logs import import_logs, notes_of, summary
+    from collect.importers.mapping import told_of
+
+    results = import_logs(args.paths, args.out, told_of(args), Console(stderr=True), args.jobs)
+    for note in notes_of(results):
+        print(note, file=sys.stderr)
+    columns, rows = summary(results)
+    if rows and sys.stdout.isatty():
+        print_table(columns, rows)
+    elif rows:
+        write_rows(columns, rows)
+    states = {state: sum(r.state == state for r in results) for state in ("imported", "skipped", "refused")}
+    new = sum(len(r.new) for r in results)
+    print(", ".join(f"{n} files {state}" for state, n in states.items()) + f"; {new} new runs in {args.out}", file=sys.stderr)
+    if not rows:
+        raise CatalogError("no log among them was taken; formats and column mappings: docs/importing.md")
+    print(f"Next: catalog compare BEFORE AFTER --from {args.out}", file=sys.stderr)
+    return 1 if states["refused"] else 0
+
+
+def pair(args: argparse.Namespace) -> int:
+    """Declare a before/after pair of models, after telling how many of their items match."""
+    from catalog.output import print_table, write_rows
+    from collect.pair import declare, warnings_of
+
+    told = {"pair_id": args.id, "regime": args.regime, "data_examples": args.data_examples, "data_tokens": args.data_tokens}
+    declared, matches = declare(args.out, args.before, args.after, told)
+    columns = ["setting", "task_id", "scheme", "n_before", "n_after", "n_common"]
+    rows = [[row[name] for name in columns] for row in matches]
+    if sys.stdout.isatty():
+        print_table(columns, rows)
+    else:
+        write_rows(columns, rows)
+    for warning in warnings_of(matches):
+        print(f"warning: {warning}", file=sys.stderr)
+    print(
+        f"declared {declared['pair_id']!r} in {args.out}. Next: catalog compare {args.before} {args.after} --from {args.out}",
+        file=sys.stderr,
+    )
+    return 0
+
+
 def compact(args: argparse.Namespace) -> int:
     """Copy a runs folder into a catalog of few files: small tables as one file each, outcomes by model."""
     from collect.compact import compact as write
@@ -108,6 +157,34 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
     p.add_argument("--dtype", help="float32, bfloat16, float16")
     p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")
+    p = commands.add_parser("import", help=import_.__doc__, description=import_.__doc__)
+    p.set_defaults(call=import_)
+    p.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log files or folders of them")
+    p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
+    p.add_argument("--format", choices=FORMAT_NAMES, help="do not detect it")
+    p.add_argument("--model", help="org/name@revision, where the log does not name it (or names it badly)")
+    p.add_argument("--task", help="task, where the log does not name it")
+    p.add_argument(
+        "--metric", nargs="+", metavar="NAME", help="what says right: acc, exact_match,strict-match, or with a threshold 'f1>=0.5'"
+    )
+    p.add_argument("--replicate", type=int, help="number of this sampling of the same model and task: 0, 1, ...")
+    p.add_argument("--trust-ids", action="store_true", help="equal ids of the source (with equal gold) are equal items")
+    p.add_argument(
+        "--column", nargs="+", metavar="FIELD=COLUMN", help="columns of a table: correct=is_right question=prompt.text options=a,b,c"
+    )
+    p.add_argument("--mapping", type=Path, help="TOML file that says the same as these options")
+    p.add_argument("--skip-bad", action="store_true", help="leave out records that are no JSON, instead of refusing the file")
+    p.add_argument("--no-text", action="store_true", help="do not keep generated texts")
+    p.add_argument("--jobs", type=int, help="files read at once; default: all cores")
+    p = commands.add_parser("pair", help=pair.__doc__, description=pair.__doc__)
+    p.set_defaults(call=pair)
+    p.add_argument("before", metavar="BEFORE", help="model_id, or the part of it that is enough")
+    p.add_argument("after", metavar="AFTER")
+    p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder with runs of both; default: runs")
+    p.add_argument("--regime", help="kind of post-training, for example 'Instruction Tuning'")
+    p.add_argument("--data-examples", type=int, help="training examples between the two")
+    p.add_argument("--data-tokens", type=int, help="training tokens between the two")
+    p.add_argument("--id", help="name of the pair; default: 'before -> after'")
     p = commands.add_parser("compact", help=compact.__doc__, description=compact.__doc__)
     p.set_defaults(call=compact)
     p.add_argument("source", type=Path, help="runs folder")

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from catalog.open import CARD, SCHEMA_VERSION, arrow_schema, refuse_version
 
 
 def folder_of(model_id: str) -> str:
-    """A model's folder name: org--name@revision."""
-    return model_id.replace("/", "--")
+    """A model's folder name: org--name@revision; what some file system refuses becomes a hyphen."""
+    return re.sub(r"[^\w.@+=-]+", "-", model_id.replace("/", "--"))
 
 
 def run_file(out: Path, table: str, model_id: str, run_id: int) -> Path:
@@ -39,7 +40,17 @@ def write_table(path: Path, table: str, rows: Sequence[Mapping[str, Any]], card:
     write_whole(path, data, metadata)
 
 
-def write_whole(path: Path, data: pa.Table, metadata: Mapping[str, str]) -> None:
+def write_stream(path: Path, table: str, reader: pa.RecordBatchReader, card: Mapping[str, Any] | None = None) -> None:
+    """Write batches of a table of schema.sql to `path`, whole or not at all, a batch at a time.
+
+    Raises:
+        CatalogError: The disk is full or the folder cannot be written.
+    """
+    metadata = {"schema_version": SCHEMA_VERSION, **({CARD: json.dumps(card, sort_keys=True)} if card else {})}
+    write_whole(path, reader.cast(arrow_schema(table)), metadata)
+
+
+def write_whole(path: Path, data: pa.Table | pa.RecordBatchReader, metadata: Mapping[str, str]) -> None:
     """Write one Parquet file under another name, then rename it.
 
     Raises:
@@ -57,10 +68,11 @@ def write_whole(path: Path, data: pa.Table, metadata: Mapping[str, str]) -> None
         part.unlink(missing_ok=True)
 
 
-def write_parquet(data: pa.Table, path: Path, metadata: Mapping[str, str]) -> None:
+def write_parquet(data: pa.Table | pa.RecordBatchReader, path: Path, metadata: Mapping[str, str]) -> None:
     """One Parquet file, zstd, with its metadata; without Arrow's own copy of the schema, half the size of a small file."""
     with pq.ParquetWriter(path, data.schema, compression="zstd", version="2.6", store_schema=False) as writer:
-        writer.write_table(data, row_group_size=122_880)
+        for batch in data if isinstance(data, pa.RecordBatchReader) else [data]:
+            writer.write(batch, row_group_size=122_880)
         writer.add_key_value_metadata(dict(metadata))
 
 

@@ -47,7 +47,7 @@ class Filler:
         """A task with one item per element: a number of options, 'free', or 'multi'. Returns its itemset_id."""
         names = names or range(len(options))
         keys = [key(f"{task_id} {name}") for name in names]
-        itemset_id = itemset_id_of(keys)
+        itemset_id = itemset_id_of(task_id, keys)
         if self.con.execute("SELECT count(*) FROM tasks WHERE task_id = $1", [task_id]).fetchall()[0][0] == 0:
             benchmark, subset = task_id.split("/")
             self.insert("tasks", task_id=task_id, benchmark=benchmark, subset=subset, behavioural=False)

@@ -16,7 +16,7 @@ KINDS = [2, 3, 4, 4, 5, "free", "multi"]
 def load(con, task_id, items, runs):
     """Insert reference items and runs (model -> list of replicates) in bulk; returns nothing."""
     keys = [key(i.key) for i in items]
-    itemset_id = itemset_id_of(keys)
+    itemset_id = itemset_id_of(task_id, keys)
     con.execute("INSERT INTO tasks SELECT $1, split_part($1, '/', 1), split_part($1, '/', 2), FALSE", [task_id])
     con.execute("INSERT INTO itemsets (itemset_id, task_id, n_items) VALUES ($1, $2, $3)", [itemset_id, task_id, len(items)])
     samples = pa.table({

@@ -1,0 +1,140 @@
+"""Every Eval Ever 0.2-0.3: *_samples.jsonl, one row an item and metric, and the aggregate .json beside it.
+
+Converted lm-eval logs hold the whole prompt as input.raw, so their items are known by prompt; others by question,
+options and references. The converters' sample_hash differs between two prompts of one item; doc_hash does not, and
+stands in for the source's id where the user trusts ids.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from catalog.identity import prompt_key, qog_key, src_key
+from collect.importers import About, Log, Row, Tick, Told
+from collect.importers.names import model_row, task_id_of
+from collect.importers.reading import json_of, records
+from collect.importers.values import gold_indices, option_named, whole
+
+OWN = "forgetting_catalog"  # metadata of our own export: the item's key and what the format has no field for
+
+
+def fits(head: Mapping[str, Any]) -> bool:
+    """Whether a first record is an instance of Every Eval Ever."""
+    return "schema_version" in head and "evaluation" in head and "sample_id" in head
+
+
+def open_log(path: Path, told: Told, tick: Tick) -> Log:
+    """Rows of one instance file."""
+    aggregate = json_of(path.with_name(path.name.removesuffix("_samples.jsonl") + ".json"))
+    own: dict[tuple[str, str], dict[str, Any]] = {}
+    epochs: set[int] = set()
+    log = Log("every-eval-ever", path, iter(()), lambda model, task: about(aggregate, model, task, own.get((model, task)), epochs), True)
+
+    def rows() -> Iterator[Row]:
+        for where, raw in records(path, told, tick, log.notes):
+            row = row_of(where, raw, told)
+            if OWN in (raw.get("metadata") or {}) and (row.model, row.task) not in own:
+                own[row.model, row.task] = json.loads(raw["metadata"][OWN])
+            epochs.add(row.replicate or 0)
+            yield row
+
+    log.rows = rows()
+    return log
+
+
+def row_of(where: str, raw: Mapping[str, Any], told: Told) -> Row:
+    """One instance: one item, one metric."""
+    metadata, graded, asked = raw.get("metadata") or {}, raw.get("evaluation") or {}, raw.get("input") or {}
+    metric, task = names_of(raw)
+    threshold = any(m.fits(metric) and m.sign for m in told.metrics)
+    value = graded.get("is_correct") if graded.get("is_correct") is not None and not threshold else graded.get("score")
+    row = Row(where, "", {metric: value}, str(raw.get("model_id") or ""), task, str(raw["sample_id"]), whole(raw["sample_id"]))
+    epoch = whole(metadata.get("epoch"))
+    row.replicate = None if epoch is None else epoch - 1
+    identify(row, asked, metadata, told)
+    answered = (raw.get("answer_attribution") or [{}])[-1].get("extracted_value")
+    texts = (raw.get("output") or {}).get("raw")
+    row.text = texts[0] if isinstance(texts, list) and texts else texts if isinstance(texts, str) else None
+    if row.n_options and (at := option_named(answered, [""] * row.n_options)) is not None:
+        row.predicted = {metric: at}
+    row.parsed = answered != "[invalid]"
+    row.error = str(raw["error"])[:120] if raw.get("error") else None
+    row.n_tokens = (raw.get("token_usage") or {}).get("output_tokens")
+    if OWN in metadata:
+        restore(row, metric, json.loads(metadata[OWN]))
+    return row
+
+
+def names_of(raw: Mapping[str, Any]) -> tuple[str, str]:
+    """('exact_match,strict', 'gsm8k') from evaluation_result_id 'exact_match:strict' and evaluation_name 'gsm8k/strict'."""
+    name = str(raw.get("evaluation_name") or "")
+    result = str(raw.get("evaluation_result_id") or "score")
+    metric, _, variant = result.partition(":")
+    return f"{metric},{variant}" if variant else metric, name.removesuffix(f"/{variant}") if variant else name
+
+
+def identify(row: Row, asked: Mapping[str, Any], metadata: Mapping[str, Any], told: Told) -> None:
+    """Key, options and gold of an instance."""
+    options = [str(c) for c in asked.get("choices") or []]
+    reference = asked.get("reference")
+    references = [str(r) for r in reference] if isinstance(reference, list) else [] if reference is None else [str(reference)]
+    gold = gold_indices(references, options) if len(options) >= 2 else None
+    if gold is not None:
+        row.answer, row.n_options, row.gold = "choice" if len(gold) == 1 else "multi", len(options), [str(g) for g in gold]
+    else:
+        row.gold = references or None
+    question = str(asked.get("raw") or "")
+    if told.trust_ids:
+        row.key = src_key(str(metadata.get("doc_hash") or row.source_id), row.gold, row.n_options)
+    elif "prompt_hash" in metadata:
+        row.key = prompt_key(question, options, gold if gold is not None else references)
+    else:
+        row.key = qog_key(question, options, gold if gold is not None else references)
+
+
+def restore(row: Row, metric: str, own: Mapping[str, Any]) -> None:
+    """What our own export says beside the format: the item's key, number of options, gold, prediction and scores."""
+    row.key = str(own["sample_key"]).rpartition("#")[0]
+    row.position = whole(str(own["sample_key"]).rpartition("#")[2])
+    row.answer, row.n_options, row.gold, row.replicate = own["answer"], own["n_options"], own["gold"], own["replicate"]
+    row.predicted = {metric: own["predicted"]} if own["predicted"] is not None else {}
+    row.scores = {metric: own["scores"]} if own["scores"] else {}
+    row.parsed, row.truncated = own["status"] not in ("unparsed", "truncated"), own["status"] == "truncated"
+    row.error = (own["reason"] or "not measured") if own["status"] == "error" else None
+
+
+def about(aggregate: Mapping[str, Any], model: str, task: str, own: Mapping[str, Any] | None, epochs: set[int]) -> About:
+    """Model, protocol and origin from the aggregate; our own export carries its rows whole."""
+    if own:
+        return About(dict(own["model"]), own["task_id"], dict(own["protocol"]), dict(own["run"]), dict(own["itemset"]))
+    info = aggregate.get("model_info") or {}
+    details = info.get("additional_details") or {}
+    results = [
+        r
+        for r in aggregate.get("evaluation_results") or []
+        if str(r.get("evaluation_name", "")).split("/")[0] == task.split("/", maxsplit=1)[0]
+    ]
+    generation = (results[0].get("generation_config") or {}) if results else {}
+    arguments = generation.get("generation_args") or {}
+    source = (results[0].get("source_data") or {}) if results else {}
+    library = aggregate.get("eval_library") or {}
+    time = aggregate.get("evaluation_timestamp")
+    temperature = arguments.get("temperature") or ((arguments.get("eval_plan") or {}).get("config") or {}).get("temperature")
+    return About(
+        model=model_row(str(info.get("id") or model), details.get("revision"), n_params=whole(details.get("num_parameters"))),
+        task_id=task_id_of(task),
+        protocol={
+            "prompt_style": task, "shots": whole((generation.get("additional_details") or {}).get("num_fewshot")),
+            "dtype": str(details.get("dtype") or "").removeprefix("torch.") or None,
+            "temperature": float(temperature) if temperature is not None else None,
+            "max_new_tokens": whole(arguments.get("max_tokens")),
+            "decoding": "sampled" if len(epochs) > 1 or float(temperature or 0) > 0 else None,
+            "details": json.dumps({"harness": "every-eval-ever", "library": library.get("name")}, sort_keys=True),
+        },
+        run={"engine": f"every-eval-ever {library.get('name', '')}".strip(),
+             "versions": json.dumps({str(library["name"]): str(library.get("version"))}) if library.get("name") else None,
+             "collected_at": datetime.fromtimestamp(float(time), UTC).strftime("%Y-%m-%d %H:%M:%S") if time else None},
+        itemset={"source": source.get("dataset_name")},
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Values of logs: what counts as right, wrong or not measured, and which option a gold or an answer names."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.errors import CatalogError
+from catalog.identity import tidy
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# names under which harnesses log right-or-wrong; others (f1, missing, mcc ...) are taken only when asked for
+CORRECTNESS = re.compile(r"(?:^|[^a-z])(?:acc|accuracy|em|match|correct|pass|passed|mc1)(?:$|[^a-z])", re.IGNORECASE)
+MISSING = ("", "none", "null", "nan", "n/a", "inf", "-inf", "infinity", "-infinity")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric asked for, and from which value on an answer counts as right; without a bound it must be 0 or 1."""
+
+    name: str
+    sign: str = ""
+    bound: float = 1.0
+
+    @classmethod
+    def parse(cls, text: str) -> "Metric":
+        """'acc', 'exact_match,strict-match', 'f1>=0.5', 'edit_distance<=2'."""
+        found = re.fullmatch(r"\s*(.+?)\s*(?:(>=|<=)\s*(\S+))?\s*", text)
+        try:
+            if found:
+                return cls(found[1], found[2] or "", float(found[3]) if found[3] else 1.0)
+        except ValueError:
+            pass
+        raise CatalogError(f"--metric {text!r}: wanted a name, or a name and a threshold as in 'f1>=0.5'")
+
+    def fits(self, metric: str) -> bool:
+        """Whether a log's metric is meant: by its whole name, or by the name before its filter."""
+        return self.name in (metric, metric.split(",", maxsplit=1)[0])
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One value of a metric: a number, or why there is none. `odd`: it is neither a number nor a missing one."""
+
+    number: float | None
+    missing: str | None = None
+    odd: str | None = None
+
+
+def mark_of(value: Any) -> Mark:
+    """Read a logged value as what it is: booleans, numbers, and their strings; NaN, Infinity and None are not measured."""
+    if value is None:
+        return Mark(None, missing="null")
+    if isinstance(value, bool | int | float):
+        return Mark(float(value)) if math.isfinite(value) else Mark(None, missing=str(value))
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in MISSING:
+            return Mark(None, missing=value.strip() or "empty")
+        if text in ("true", "false"):
+            return Mark(float(text == "true"))
+        try:
+            return mark_of(float(text))
+        except ValueError:
+            pass
+    return Mark(None, odd=f"{value!r:.40}")
+
+
+def whole(value: Any) -> int | None:
+    """An integer, or its string; None otherwise."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"\s*\d+\s*", value) else None
+
+
+def option_named(value: Any, options: Sequence[str]) -> int | None:
+    """Which option a gold or an answer names: by its index, its text, or its letter; None if none or two differ."""
+    if not isinstance(value, str):
+        index = whole(value)
+        return index if index is not None and 0 <= index < len(options) else None
+    text = tidy(value)
+    named = {at for at, option in enumerate(options) if tidy(option) == text}
+    letter = re.fullmatch(r"\(?([A-Z])\)?\.?", text)
+    if letter and LETTERS.index(letter[1]) < len(options):
+        named.add(LETTERS.index(letter[1]))
+    if not named and (index := whole(text)) is not None and index < len(options):
+        named.add(index)
+    return named.pop() if len(named) == 1 else None
+
+
+def gold_indices(golds: Any, options: Sequence[str]) -> list[int] | None:
+    """The options a gold names; None if one of them is no option."""
+    found = [option_named(gold, options) for gold in (golds if isinstance(golds, list | tuple) else [golds])]
+    return sorted({g for g in found if g is not None}) if found and None not in found else None
+
+
+def best(scores: Sequence[float]) -> int | None:
+    """The option with the highest score, the first of equal ones; None if a score is not a number."""
+    return None if not scores or any(math.isnan(s) for s in scores) else max(range(len(scores)), key=scores.__getitem__)
+
+
+def at_path(row: Mapping[str, Any], path: str) -> Any:
+    """The value of a column, or of a dotted path into it."""
+    if path in row:
+        return row[path]
+    value: Any = row
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
