@@ -102,11 +102,13 @@ def mismatches(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list[
         if common:
             why = f"{common} items in common, but no replicate, nothing measured, or a base model is asked for behaviour"
         elif not set(schemes_b) & set(schemes_a):
-            why = f"items known by {', '.join(schemes_b)} before and by {', '.join(schemes_a)} after never match: use logs of one kind for both"
+            kinds = f"{', '.join(schemes_b)} before and by {', '.join(schemes_a)} after"
+            why = f"items known by {kinds} never match: use logs of one kind for both"
         else:
             why = f"0 items in common of {n_before} and {n_after}"
             if same_id:
-                why += f": {same_id} ids are the same, but {SHUFFLED[schemes_b[0]]}. If equal ids are equal items, import both with --trust-ids"
+                why += f": {same_id} ids are the same, but {SHUFFLED[schemes_b[0]]}. "
+                why += "If equal ids are equal items, import both with --trust-ids"
         lines.append(f"{task} ({setting}): {why}")
     return lines
 

@@ -193,18 +193,175 @@ def chosen(con: duckdb.DuckDBPyConnection, model_id: str, wanted: Wanted) -> lis
     """run_ids in the order of setting, protocol, replicate, task.
 
     Raises:
-        CatalogError: A task or setting asked for has no run, or no run has them all; what there is is listed.
+        CatalogError: No run fits, or none fits one of the patterns; what there is is listed.
     """
-    told = {"tasks": list(wanted.tasks), "settings": list(wanted.settings)}
-    there = con.execute(
-        "SELECT DISTINCT setting, task_id, list(DISTINCT replicate ORDER BY replicate) FROM run_facts WHERE model_id = $1 GROUP BY ALL ORDER BY ALL",
-        [model_id],
-    ).fetchall()
-    query = f"""
-        SELECT run_id FROM run_facts
-        WHERE model_id = $model AND (len($tasks) = 0 OR {FITS.format(patterns="$tasks", column="task_id")})
-          AND (len($settings) = 0 OR {FITS.format(patterns="$settings", column="setting")}) AND replicate = coalesce($replicate, replicate)
-        ORDER BY setting, protocol_id, replicate, task_id, itemset_id"""  # noqa: S608
-    run_ids = [int(r) for (r,) in con.execute(query, {"model": model_id, "replicate": wanted.replicate, **told}).fetchall()]
-    ...
-    return run_ids
+    asked_for = {"model": model_id, "tasks": list(wanted.tasks), "settings": list(wanted.settings), "replicate": wanted.replicate}
+    found = con.execute(CHOSEN, asked_for).fetchall()
+    lost = [p for (p,) in con.execute(UNFIT, {k: v for k, v in asked_for.items() if k != "replicate"}).fetchall()]
+    if found and not lost:
+        return [int(run_id) for (run_id,) in found]
+    there = con.execute("""SELECT setting, list(DISTINCT replicate ORDER BY replicate), list(DISTINCT task_id ORDER BY task_id)
+                           FROM run_facts WHERE model_id = $1 GROUP BY ALL ORDER BY ALL""", [model_id]).fetchall()  # fmt: skip
+    lines = [f"{setting}, replicate {', '.join(map(str, replicates))}: {', '.join(tasks)}" for setting, replicates, tasks in there]
+    what = f"no run of {model_id} fits {', '.join(lost)}" if lost else f"no run of {model_id} fits all that was asked for"
+    raise CatalogError(f"{what}. It has\n  " + ("\n  ".join(lines) or "no run"))
+
+
+def run_of(con: duckdb.DuckDBPyConnection, run_id: int) -> Run:
+    """A run's card, as its own file would carry it, and its figures."""
+    card = {table: described(con.sql(query, params=[run_id])) for table, query in CARD_ROWS.items()}
+    scored, *figures = con.execute(FIGURES, [run_id]).fetchall()[0]
+    return Run(card, scored, tuple(figures))
+
+
+def described(relation: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
+    """Rows without their empty columns."""
+    return [{name: value for name, value in row.items() if value is not None} for row in records(relation)]
+
+
+def own_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What both formats lack of an item; scores as text, for JSON has no infinity."""
+    kept = {name: row[name] for name in ("item", "sample_key", "answer", "n_options", "gold", "source_id", "predicted", "status", "reason", "n_tokens")}
+    scores = [repr(score) for score in row["scores"]] if row["scores"] is not None else None
+    return {**kept, "scores": scores, "has_text": row["text"] is not None}
+
+
+def asked(row: Mapping[str, Any], item: Item | None) -> Asked:
+    """An item with the text of the user's file, or with its sample_key and letters."""
+    n, unread = row["n_options"] or 0, UNREAD if row["status"] in ("unparsed", "truncated") else None
+    choices = list(item.choices) if item else list(LETTERS[:n]) if n <= len(LETTERS) else [str(at) for at in range(n)]
+    golds = [choices[int(gold)] for gold in row["gold"] or []] if n else list(row["gold"] or [])
+    return Asked(item.question if item else row["sample_key"], choices, golds, choices[row["predicted"]] if row["predicted"] is not None else unread)
+
+
+def dumped(value: Any, indent: int | None = None) -> str:
+    """JSON in ASCII: no reader can take a U+2028 inside a text for the end of its line."""
+    return json.dumps(value, allow_nan=False, default=str, indent=indent)
+
+
+def slug(text: str) -> str:
+    """A name every file system takes, in one piece."""
+    return re.sub(r"[^\w@+=,.-]+", "-", text.replace("/", "_")).strip(" .") or "_"
+
+
+def sha256(text: str) -> str:
+    """Hex digits of a text's hash."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def json_object(text: str | None) -> dict[str, str]:
+    """A column of JSON, such as runs.versions, with every value as text."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return {str(k): v if isinstance(v, str) else json.dumps(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def present(**values: Any) -> dict[str, Any]:
+    """The values that are there."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# ---- Every Eval Ever ----
+
+
+def write_every_eval_ever(under_way: Export, runs: Iterable[Run]) -> None:
+    """<task>/<org>/<name>/<uuid>_samples.jsonl and, once that is whole, its aggregate <uuid>.json."""
+    for run in runs:
+        organisation, name, _ = run.model
+        run_id, before = run.row("runs")["run_id"], under_way.n_texts
+        # the format wants version 4 in the name, where chance picks the digits; here the run does
+        stem = str(uuid.UUID(bytes=uuid.uuid5(uuid.NAMESPACE_OID, f"{OWN} {run_id}").bytes, version=4))
+        folder = Path(slug(run.task_id), slug(organisation), slug(name))
+        lines = (dumped(eee_row(run, *parts)) for parts in under_way.rows(run))
+        checksum = under_way.write(under_way.out / folder / f"{stem}_samples.jsonl", lines)
+        details = {"format": "jsonl", "file_path": f"data/{folder.as_posix()}/{stem}_samples.jsonl", "hash_algorithm": "sha256",
+                   "checksum": checksum, "total_rows": run.figures[0]}  # fmt: skip
+        aggregate = {**eee_aggregate(run, under_way.n_texts - before), "detailed_evaluation_results": details}
+        under_way.write(under_way.out / folder / f"{stem}.json", [dumped(aggregate, 2)])
+
+
+def eee_name(run: Run) -> dict[str, str]:
+    """What instances and aggregate are joined by."""
+    return {"schema_version": "0.3.0", "evaluation_id": f"{run.task_id}/{'/'.join(run.model[:2])}/{run.row('runs')['run_id']}"}
+
+
+def eee_row(run: Run, row: Mapping[str, Any], shown: Asked, own: Mapping[str, Any]) -> dict[str, Any]:
+    """One instance. Not measured is `error`: the format's score and is_correct cannot be empty."""
+    correct = bool(row["correct"])
+    answers = [row["text"]] if row["text"] is not None else [shown.answer] if shown.answer not in (None, UNREAD) else []
+    read = [{"turn_idx": 0, "source": "output.raw", "extracted_value": shown.answer, "extraction_method": row["reason"] or "none",
+             "is_terminal": True}]  # fmt: skip
+    return {
+        **eee_name(run), "model_id": "/".join(run.model[:2]), "evaluation_name": run.task_id, "evaluation_result_id": run.metric,
+        "sample_id": row["source_id"] or row["sample_key"], "sample_hash": sha256(shown.prompt + "".join(shown.golds)),
+        "interaction_type": "single_turn",
+        "input": {"raw": shown.prompt, "formatted": None, "reference": shown.golds, "choices": shown.choices or None},
+        "output": {"raw": answers, "reasoning_trace": None}, "messages": None,
+        "answer_attribution": read if shown.answer is not None else [],
+        "evaluation": {"score": float(correct), "is_correct": correct, "num_turns": None, "tool_calls_count": None},
+        "token_usage": None, "performance": None,
+        "error": (row["reason"] or "not measured") if row["correct"] is None else None,
+        "metadata": {"epoch": str(run.row("runs")["replicate"] + 1), **{key: dumped(value) for key, value in own.items()}},
+    }  # fmt: skip
+
+
+def eee_aggregate(run: Run, n_texts: int) -> dict[str, Any]:
+    """The aggregate of a run: model, metric and mean; all further details are text."""
+    told, model, protocol = run.row("runs"), run.row("models"), run.row("protocols")
+    organisation, name, revision = run.model
+    n, _, mean, error = run.figures
+    versions, seconds = json_object(told.get("versions")), str(run.seconds)
+    # of versions the one that sorts first: `collect` writes its own there, an import the harness's
+    library, version = next(iter(versions.items()), ("forgetting-catalog", "unknown"))
+    note = {"note": NO_TEXT} if n_texts < n else {}
+    return {
+        **eee_name(run), "evaluation_timestamp": seconds, "retrieved_timestamp": seconds,
+        "source_metadata": {"source_name": "forgetting-catalog", "source_type": "evaluation_run", "evaluator_relationship": "other",
+                            "source_organization_name": told.get("contributor", "unknown"), "additional_details": note},
+        "eval_library": {"name": library, "version": version, "additional_details": versions},
+        "model_info": {
+            "name": name, "id": f"{organisation}/{name}", "developer": organisation, "inference_engine": {"name": told.get("engine", "unknown")},
+            "additional_details": {
+                **texts(num_parameters=model.get("n_params"), dtype=protocol.get("dtype"), revision=revision, kind=model.get("kind"),
+                        quantisation=model.get("quantisation")),
+                "deployment_type": "unknown", "model_availability": "unknown"}},
+        "evaluation_results": [] if mean is None else [{
+            "evaluation_result_id": run.metric, "evaluation_name": run.task_id, "evaluation_timestamp": seconds,
+            "source_data": {"dataset_name": run.row("itemsets").get("source", run.task_id), "source_type": "other"},
+            "metric_config": {
+                "evaluation_description": f"{run.metric} ({protocol['setting']})", "metric_name": run.metric, "metric_kind": "accuracy",
+                "metric_unit": "proportion", "lower_is_better": False, "score_type": "continuous", "min_score": 0.0, "max_score": 1.0},
+            "score_details": {"score": mean, "uncertainty": present(
+                standard_error=None if error is None else {"value": error, "method": "analytic"}, num_samples=run.figures[1])},
+            "generation_config": {
+                "generation_args": present(temperature=protocol.get("temperature"), top_p=protocol.get("top_p"),
+                                           max_tokens=protocol.get("max_new_tokens")),
+                "additional_details": texts(num_fewshot=protocol.get("shots"), until=protocol.get("stop"), setting=protocol["setting"],
+                                            decoding=protocol.get("decoding"), prompt_style=protocol.get("prompt_style"))},
+        }],
+    }  # fmt: skip
+
+
+def texts(**values: Any) -> dict[str, str]:
+    """The values that are there, each as text."""
+    return {name: value if isinstance(value, str) else dumped(value) for name, value in present(**values).items()}
+
+
+# ---- lm-evaluation-harness ----
+
+
+def write_lm_eval(under_way: Export, model_id: str, runs: Iterable[Run]) -> None:
+    """<org>__<name>/<setting>-r<replicate>/ with samples_<task>_<time>.jsonl, and when these are whole results_<time>.json."""
+    named = names_of(under_way.con, model_id)
+    grouped = itertools.groupby(runs, key=lambda run: named[run.row("runs")["run_id"]][:2])
+    for (folder, time), group in grouped:
+        results: dict[str, Any] = {}
+        for run in group:
+            name = named[run.row("runs")["run_id"]][2]
+            before = under_way.n_texts
+            lines = (dumped(lm_row(run, *parts)) for parts in under_way.rows(run))
+            under_way.write(under_way.out / folder / f"samples_{name}_{time}.jsonl", lines)
+            add_results(results, run, name, under_way.n_texts - before)
+        under_way.write(under_way.out / folder / f"results_{time}.json", [dumped(results, 2)])

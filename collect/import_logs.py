@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
@@ -46,12 +48,13 @@ class Result:
 
 def read_log(path: Path, named: bool, told: Told, staging: Path) -> Result:
     """Read one file into the staging folder; what is wrong with it becomes its reason."""
-    result = Result(path)
+    result, last = Result(path), "its first record"
     try:
         result.format = format_of(path, told)
         log: Log = FORMATS[result.format].open_log(path, told, tick)
         with spooled() as spool:
             for row in log.rows:
+                last = row.where
                 spool.add(row)
             for (model, task), number in spool.groups.items():
                 result.runs += group_runs(Group(spool, log, log.about(model, task), told, staging), number)
@@ -60,8 +63,12 @@ def read_log(path: Path, named: bool, told: Told, staging: Path) -> Result:
         result.state, result.reason = "refused" if named else "skipped", str(error)
     except CatalogError as error:
         result.state, result.reason, result.runs = "refused", str(error), []
-    except (UnicodeDecodeError, OSError, pa.ArrowException) as error:
+    except (UnicodeDecodeError, OSError, pa.ArrowException, zipfile.BadZipFile) as error:
         result.state, result.reason, result.runs = "refused", f"{path.name} cannot be read: {str(error).splitlines()[0]}", []
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, duckdb.Error) as error:  # somebody else's file: anything may lack
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        result.state, result.runs = "refused", []
+        result.reason = f"{path.name}: at or after {last}, a record is not of the shape of {result.format or 'a log'} ({why})"
     return result
 
 

@@ -160,7 +160,7 @@ def test_nothing_in_common(fill, con, tmp_path):
     fill.task("x/u", [4])
     fill.answers("D", "x/u", "0")
     assert warnings_of(con, "A", "B") == ["s, x/t: only 2 items are common to the 4 before and the 4 after"]
-    with pytest.raises(CatalogError, match="cannot be paired: x/t .s.: 0 items in common of 4 and 2"):
+    with pytest.raises(CatalogError, match=r"cannot be paired: x/t .s.: 0 items in common of 4 and 2"):
         warnings_of(con, "A", "C")
     fill.task("x/v", [4] * 10)
     fill.answers("A", "x/v", "0000000000")

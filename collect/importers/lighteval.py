@@ -140,7 +140,8 @@ def about(path: Path, results: Mapping[str, Any], task: str, seen: Mapping[str, 
     shots = whole(task.rsplit("|", 1)[-1]) if "|" in task else None
     settings = (results.get("config_tasks") or {}).get(task) or {}
     protocol: dict[str, Any] = {
-        "prompt_style": task, "shots": shots, "dtype": str(config.get("dtype") or general.get("model_dtype") or "").removeprefix("torch.") or None,
+        "prompt_style": task, "shots": shots,
+        "dtype": str(config.get("dtype") or general.get("model_dtype") or "").removeprefix("torch.") or None,
         "details": json.dumps({"harness": "lighteval", "prompt": settings.get("prompt_function"), "system": config.get("system_prompt")}),
         "decoding": "scored" if seen.get("scored") else "sampled" if (parameters.get("temperature") or 0) > 0 else "greedy",
     }  # fmt: skip

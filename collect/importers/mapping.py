@@ -9,8 +9,9 @@ from catalog.errors import CatalogError
 from collect.importers import Told
 from collect.importers.values import Metric
 
-KEYS: dict[str, type | tuple[type, ...]] = {"format": str, "model": str, "task": str, "metric": (str, list), "replicate": int, "trust_ids": bool, "skip_bad": bool,
-        "columns": dict}  # fmt: skip
+KEYS: dict[str, type | tuple[type, ...]] = {
+    "format": str, "model": str, "task": str, "metric": (str, list), "replicate": int, "trust_ids": bool, "skip_bad": bool, "columns": dict,
+}  # fmt: skip
 
 
 def told_of(args: argparse.Namespace) -> Told:
