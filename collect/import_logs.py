@@ -28,6 +28,7 @@ from collect.importers import Log, Told
 from collect.importers.detect import FORMATS, NotALog, files_in, format_of
 from collect.importers.runs import Group, Run, group_runs
 from collect.importers.spool import spooled
+from collect.importers.values import encodable
 from collect.store import check_folder, read_card, run_file
 
 ABANDONED_S = 86_400  # a staging folder untouched for a day belongs to no import that is alive
@@ -55,6 +56,8 @@ def read_log(path: Path, named: bool, told: Told, staging: Path) -> Result:
         with spooled() as spool:
             for row in log.rows:
                 last = row.where
+                row.text, row.source_id, row.error = (encodable(text) for text in (row.text, row.source_id, row.error))
+                row.gold = None if row.gold is None else [str(encodable(gold)) for gold in row.gold]
                 spool.add(row)
             for (model, task), number in spool.groups.items():
                 result.runs += group_runs(Group(spool, log, log.about(model, task), told, staging), number)

@@ -38,7 +38,8 @@ class Row:
 
     key: sample_key without its occurrence. values, predicted, scores: by metric, named with its filter. replicate:
     None where the log numbers no repeats; then the n-th row of one id and key is replicate n-1. parsed: False where the
-    log says that no answer could be read. error: why nothing was measured.
+    log says that no answer could be read. error: why nothing was measured. item, occurrence, status and reason: only of
+    the catalog's own export, where they are known; elsewhere they follow from the rest.
     """
 
     where: str
@@ -59,6 +60,10 @@ class Row:
     truncated: bool = False
     error: str | None = None
     n_tokens: int | None = None
+    item: int | None = None
+    occurrence: int | None = None
+    status: str | None = None
+    reason: str | None = None
 
 
 @dataclass

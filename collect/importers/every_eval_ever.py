@@ -14,10 +14,9 @@ from typing import Any
 from catalog.identity import prompt_key, qog_key, src_key
 from collect.importers import About, Log, Row, Tick, Told
 from collect.importers.names import model_row, task_id_of
+from collect.importers.own import Own
 from collect.importers.reading import json_of, records
 from collect.importers.values import gold_indices, option_named, whole
-
-OWN = "forgetting_catalog"  # metadata of our own export: the item's key and what the format has no field for
 
 
 def fits(head: Mapping[str, Any]) -> bool:
@@ -28,15 +27,19 @@ def fits(head: Mapping[str, Any]) -> bool:
 def open_log(path: Path, told: Told, tick: Tick) -> Log:
     """Rows of one instance file."""
     aggregate = json_of(path.with_name(path.name.removesuffix("_samples.jsonl") + ".json"))
-    own: dict[tuple[str, str], dict[str, Any]] = {}
-    epochs: set[int] = set()
-    log = Log("every-eval-ever", path, iter(()), lambda model, task: about(aggregate, model, task, own.get((model, task)), epochs), True)
+    own, epochs = Own(path), set[int]()
+    log = Log(
+        "every-eval-ever",
+        path,
+        iter(()),
+        lambda model, task: own.about(model, task) or about(aggregate, model, task, epochs),
+        every_metric=True,
+    )
 
     def rows() -> Iterator[Row]:
         for where, raw in records(path, told, tick, log.notes):
             row = row_of(where, raw, told)
-            if OWN in (raw.get("metadata") or {}) and (row.model, row.task) not in own:
-                own[row.model, row.task] = json.loads(raw["metadata"][OWN])
+            own.row(row, raw.get("metadata"), None if row.error else (raw.get("evaluation") or {}).get("is_correct"))
             epochs.add(row.replicate or 0)
             yield row
 
@@ -48,8 +51,7 @@ def row_of(where: str, raw: Mapping[str, Any], told: Told) -> Row:
     """One instance: one item, one metric."""
     metadata, graded, asked = raw.get("metadata") or {}, raw.get("evaluation") or {}, raw.get("input") or {}
     metric, task = names_of(raw)
-    threshold = any(m.fits(metric) and m.sign for m in told.metrics)
-    value = graded.get("is_correct") if graded.get("is_correct") is not None and not threshold else graded.get("score")
+    value = grade_of(graded, any(m.fits(metric) and m.sign for m in told.metrics))
     row = Row(where, "", {metric: value}, str(raw.get("model_id") or ""), task, str(raw["sample_id"]), whole(raw["sample_id"]))
     epoch = whole(metadata.get("epoch"))
     row.replicate = None if epoch is None else epoch - 1
@@ -62,9 +64,17 @@ def row_of(where: str, raw: Mapping[str, Any], told: Told) -> Row:
     row.parsed = answered != "[invalid]"
     row.error = str(raw["error"])[:120] if raw.get("error") else None
     row.n_tokens = (raw.get("token_usage") or {}).get("output_tokens")
-    if OWN in metadata:
-        restore(row, metric, json.loads(metadata[OWN]))
     return row
+
+
+def grade_of(graded: Mapping[str, Any], bounded: bool) -> Any:
+    """is_correct, or the score where that is missing, where a threshold was asked for, or where it lies between 0 and 1.
+
+    Converters call any score above a limit of their own correct; such a score is no grade.
+    """
+    score, correct = graded.get("score"), graded.get("is_correct")
+    between = isinstance(score, int | float) and score not in (0, 1)
+    return score if correct is None or bounded or between else correct
 
 
 def names_of(raw: Mapping[str, Any]) -> tuple[str, str]:
@@ -94,21 +104,8 @@ def identify(row: Row, asked: Mapping[str, Any], metadata: Mapping[str, Any], to
         row.key = qog_key(question, options, gold if gold is not None else references)
 
 
-def restore(row: Row, metric: str, own: Mapping[str, Any]) -> None:
-    """What our own export says beside the format: the item's key, number of options, gold, prediction and scores."""
-    row.key = str(own["sample_key"]).rpartition("#")[0]
-    row.position = whole(str(own["sample_key"]).rpartition("#")[2])
-    row.answer, row.n_options, row.gold, row.replicate = own["answer"], own["n_options"], own["gold"], own["replicate"]
-    row.predicted = {metric: own["predicted"]} if own["predicted"] is not None else {}
-    row.scores = {metric: own["scores"]} if own["scores"] else {}
-    row.parsed, row.truncated = own["status"] not in ("unparsed", "truncated"), own["status"] == "truncated"
-    row.error = (own["reason"] or "not measured") if own["status"] == "error" else None
-
-
-def about(aggregate: Mapping[str, Any], model: str, task: str, own: Mapping[str, Any] | None, epochs: set[int]) -> About:
-    """Model, protocol and origin from the aggregate; our own export carries its rows whole."""
-    if own:
-        return About(dict(own["model"]), own["task_id"], dict(own["protocol"]), dict(own["run"]), dict(own["itemset"]))
+def about(aggregate: Mapping[str, Any], model: str, task: str, epochs: set[int]) -> About:
+    """Model, protocol and origin from the aggregate."""
     info = aggregate.get("model_info") or {}
     details = info.get("additional_details") or {}
     results = [

@@ -66,7 +66,7 @@ def struct_row(raw: Mapping[str, Any], results: Mapping[str, Any], task: str) ->
     row.source_id, row.position = doc.get("id"), whole(doc.get("id"))
     lls = response.get("logprobs") or []
     if row.n_options and len(lls) == row.n_options and None not in lls:
-        spaces = "ignore_first_space=True" in str((results.get("config_tasks") or {}).get(task, {}).get("metrics"))
+        spaces = "ignore_first_space=True" in str(mapping(mapping(results.get("config_tasks")).get(task)).get("metrics"))
         lengths = [max(len(o.removeprefix(" ") if spaces else o), 1) for o in options]
         scores: dict[str, Sequence[float]] = {"acc": lls, "acc_norm": [ll / n for ll, n in zip(lls, lengths, strict=True)]}
         row.scores = {name: found for name, found in scores.items() if name in row.values}
@@ -121,6 +121,11 @@ def listed(value: Any) -> list[str]:
     return [] if value is None else [str(value)]
 
 
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A part of a results file, which older versions wrote as the text of a Python object or left out."""
+    return value if isinstance(value, dict) else {}
+
+
 def results_of(path: Path, time: str) -> dict[str, Any]:
     """results_<time>.json beside the details, or in the results/ tree beside details/."""
     for folder in list(path.parents)[:5]:
@@ -133,12 +138,13 @@ def results_of(path: Path, time: str) -> dict[str, Any]:
 def about(path: Path, results: Mapping[str, Any], task: str, seen: Mapping[str, bool]) -> About:
     """Model, protocol and origin of a details file."""
     general = results.get("config_general", {})
-    config = general.get("model_config") or {}
-    parameters = config.get("generation_parameters") or {}
+    config = mapping(general.get("model_config"))
+    parameters = mapping(config.get("generation_parameters"))
     named = NAMED.fullmatch(path.name)
     time = datetime.strptime(named["time"][:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=UTC) if named else None
     shots = whole(task.rsplit("|", 1)[-1]) if "|" in task else None
-    settings = (results.get("config_tasks") or {}).get(task) or {}
+    tasks = mapping(results.get("config_tasks"))
+    settings = mapping(tasks.get(task) or tasks.get(task.rsplit("|", 1)[0]))
     protocol: dict[str, Any] = {
         "prompt_style": task, "shots": shots,
         "dtype": str(config.get("dtype") or general.get("model_dtype") or "").removeprefix("torch.") or None,
@@ -162,7 +168,7 @@ def about(path: Path, results: Mapping[str, Any], task: str, seen: Mapping[str, 
 
 def model_of(path: Path, general: Mapping[str, Any]) -> dict[str, Any]:
     """The model as the results name it, else by the folders between details/ and the time."""
-    config = general.get("model_config") or {}
+    config = mapping(general.get("model_config"))
     name = config.get("model_name") or general.get("model_name")
     if name:
         return model_row(str(name), general.get("model_sha") or config.get("revision"))

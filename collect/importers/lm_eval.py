@@ -15,6 +15,7 @@ from typing import Any
 from catalog.identity import doc_key, prompt_key
 from collect.importers import About, Log, Row, Tick, Told
 from collect.importers.names import model_row, task_id_of
+from collect.importers.own import Own
 from collect.importers.reading import json_of, records
 from collect.importers.values import LETTERS, best, gold_indices, mark_of, option_named, whole
 
@@ -34,14 +35,16 @@ def open_log(path: Path, told: Told, tick: Tick) -> Log:
     """Rows of one samples file; the results file lies beside it, or is missing."""
     results, task = results_of(path)
     config = results.get("configs", {}).get(task, {})
-    log = Log("lm-eval", path, iter(()), lambda _model, _task: about(path, results, task, config, seen))
-    seen: dict[str, Any] = {}
+    own, seen = Own(path), dict[str, Any]()
+    log = Log("lm-eval", path, iter(()), lambda model, name: own.about(model, name) or about(path, results, task, config, seen))
 
     def rows() -> Iterator[Row]:
         for where, raw in records(path, told, tick, log.notes):
             if not seen:
                 seen.update(first=generation_arguments(raw), scored=bool(option_lls(raw)))
-            yield row_of(where, raw, config)
+            row = row_of(where, raw, config)
+            own.row(row, raw.get("doc"), next(iter(row.values.values()), None))
+            yield row
 
     log.rows = rows()
     return log
@@ -108,10 +111,9 @@ def choice_gold(target: Any, texts: Sequence[str], predicted: int | None, acc: A
     readings = [found for reading in (listed(target), target) if (found := gold_indices(reading, texts)) is not None]
     if predicted is None or right is None:
         return readings[0] if readings else None
-    told = next((gold for gold in readings if (predicted in gold) == bool(right)), None)
-    if told is None and len(texts) == 2:  # winogrande logs no index: of two options it follows
+    if not readings and len(texts) == 2:  # winogrande logs no index: of two options it follows
         return [predicted if right else 1 - predicted]
-    return told
+    return next((gold for gold in readings if (predicted in gold) == bool(right)), readings[0] if readings else None)
 
 
 def generated_choice(
@@ -235,7 +237,7 @@ def arguments_of(model_args: Any) -> dict[str, Any]:
 def protocol_of(results: Mapping[str, Any], task: str, config: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
     """How the task was asked: everything that can change an outcome but the model, as far as the log says."""
     asked = seen.get("first") or config.get("generation_kwargs") or {}
-    scored = seen.get("scored") or str(config.get("output_type", "")).startswith(("multiple", "loglikelihood"))
+    scored = seen.get("scored")
     until = asked.get("until")
     texts = {
         "harness": "lm-eval", "task": task, "version": results.get("versions", {}).get(task),

@@ -136,9 +136,20 @@ def replicates(group: Group, series: Series, protocol: dict[str, Any]) -> list[i
     if (fixed or group.spool.uneven(series)) and (again := group.spool.drop_repeats(series)):
         group.log.notes.append(f"{series.metric}: {again} rows repeat an answer and were left out")
     found, n = group.spool.replicates(series), group.spool.n_items()
+    if group.log.format == "every-eval-ever" and len(found) > 1 and one_score_an_item(group, series):
+        group.log.notes.append(f"{series.metric}: all {len(found)} epochs carry one score an item (reduced by the converter): taken once")
+        return [0]
     if partly := [f"{r} has {held}" for r, held in found.items() if held < n]:
         group.log.notes.append(f"{series.metric}: of {n} items, replicate {', '.join(partly)}; the others are not measured")
     return list(found)
+
+
+def one_score_an_item(group: Group, series: Series) -> bool:
+    """Whether the replicates of a series say the same of every item."""
+    query = (
+        "SELECT count(*) FROM (SELECT key, name FROM placed WHERE series = $1 GROUP BY ALL HAVING count(DISTINCT coalesce(value, -1)) > 1)"
+    )
+    return not group.spool.con.execute(query, [series.number]).fetchall()[0][0]
 
 
 def check_claims(group: Group, series: Series) -> None:

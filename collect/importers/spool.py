@@ -21,15 +21,18 @@ from collect.importers.values import Metric, mark_of
 BATCH = 2_000
 TABLES = """
 CREATE TABLE rows ("row" BIGINT, grp INTEGER, key VARCHAR, source_id VARCHAR, position BIGINT, replicate INTEGER, answer VARCHAR,
-                   n_options SMALLINT, gold VARCHAR[], text VARCHAR, parsed BOOLEAN, truncated BOOLEAN, error VARCHAR, n_tokens INTEGER);
+                   n_options SMALLINT, gold VARCHAR[], text VARCHAR, parsed BOOLEAN, truncated BOOLEAN, error VARCHAR, n_tokens INTEGER,
+                   item INTEGER, occurrence INTEGER, status VARCHAR, reason VARCHAR);
 CREATE TABLE marks ("row" BIGINT, series INTEGER, value DOUBLE, missing VARCHAR, predicted SMALLINT, scores DOUBLE[]);
 """
 # one row an item and replicate of a series. Without an id, the n-th row of a key in a replicate is the n-th such item.
+# Rows of the catalog's own export say which item they are.
 PLACED = """
 CREATE OR REPLACE TABLE placed AS
 WITH named AS (
     SELECT m.*, r.* EXCLUDE ("row"),
-           coalesce(r.source_id, '~' || row_number() OVER (PARTITION BY m.series, r.replicate, r.key ORDER BY r."row")) AS name
+           coalesce('#' || r.item, r.source_id,
+                    '~' || row_number() OVER (PARTITION BY m.series, r.replicate, r.key ORDER BY r."row")) AS name
     FROM marks AS m JOIN rows AS r USING ("row") WHERE r.grp = $grp)
 SELECT * REPLACE (coalesce(replicate, row_number() OVER (PARTITION BY series, key, name, replicate ORDER BY "row") - 1) AS replicate)
 FROM named
@@ -38,24 +41,29 @@ ITEMS = """
 CREATE OR REPLACE TABLE items AS
 WITH once AS (
     SELECT key, name, min(position) AS position, first(answer ORDER BY "row") AS answer, first(n_options ORDER BY "row") AS n_options,
-           first(gold ORDER BY "row") AS gold, first(source_id ORDER BY "row") AS source_id
+           first(gold ORDER BY "row") AS gold, first(source_id ORDER BY "row") AS source_id,
+           min(item) AS asked_as, min(occurrence) AS occurrence
     FROM placed GROUP BY key, name),
 keyed AS (
-    SELECT *, key || '#' || (row_number() OVER (PARTITION BY key ORDER BY position NULLS LAST, name) - 1) AS sample_key FROM once)
-SELECT CAST(row_number() OVER (ORDER BY sample_key) - 1 AS INTEGER) AS item, * FROM keyed
+    SELECT *, key || '#' || coalesce(occurrence, row_number() OVER (PARTITION BY key ORDER BY position NULLS LAST, name) - 1) AS sample_key
+    FROM once)
+SELECT CAST(row_number() OVER (ORDER BY asked_as NULLS LAST, sample_key) - 1 AS INTEGER) AS item, * FROM keyed
 """
-# a value is right at 1, or beyond the bound asked for; predicted is kept where it agrees with that
+# a value is right at 1, or beyond the bound asked for; predicted is kept where it agrees with that. A status of the
+# catalog's own export stays with all that belongs to it.
 OUTCOMES = """
 WITH marked AS (
-    SELECT i.item, p.*, i.answer AS kind, i.gold AS golds,
+    SELECT i.item, p.* EXCLUDE (item), i.answer AS kind, i.gold AS golds,
            CASE WHEN p.error IS NULL AND p.value IS NOT NULL THEN {right} END AS correct
     FROM items AS i LEFT JOIN (FROM placed WHERE series = $series AND replicate = $replicate) AS p USING (key, name))
 SELECT item, correct,
-       CASE WHEN predicted IS NOT NULL AND kind = 'choice' AND correct = coalesce(golds[1] = CAST(predicted AS VARCHAR), correct)
+       CASE WHEN status IS NOT NULL THEN predicted
+            WHEN predicted IS NOT NULL AND kind = 'choice' AND correct = coalesce(golds[1] = CAST(predicted AS VARCHAR), correct)
             THEN predicted END AS predicted,
-       CASE WHEN correct IS NULL THEN 'error' WHEN correct THEN 'ok' WHEN truncated AND predicted IS NULL THEN 'truncated'
-            WHEN NOT parsed THEN 'unparsed' ELSE 'ok' END AS status,
-       CASE WHEN correct IS NULL THEN coalesce(error, 'not measured: ' || missing, 'not in the log') END AS reason,
+       coalesce(status, CASE WHEN correct IS NULL THEN 'error' WHEN correct THEN 'ok' WHEN truncated AND predicted IS NULL THEN 'truncated'
+                             WHEN NOT parsed THEN 'unparsed' ELSE 'ok' END) AS status,
+       CASE WHEN status IS NOT NULL THEN reason
+            WHEN correct IS NULL THEN coalesce(error, 'not measured: ' || missing, 'not in the log') END AS reason,
        n_tokens, scores, text, predicted IS NOT NULL AS had_prediction, missing
 FROM marked ORDER BY item
 """
@@ -63,10 +71,11 @@ FROM marked ORDER BY item
 
 @dataclass
 class Series:
-    """One metric, with its filter, of one model and task, and what its values were."""
+    """One metric, with its filter, of one model and task, and what its values were. own: of the catalog's own export."""
 
     number: int
     metric: str
+    own: bool = False
     n: int = 0
     n_missing: int = 0
     fractions: list[float] = field(default_factory=list)  # examples of values that are neither 0 nor 1
@@ -74,7 +83,7 @@ class Series:
 
     def binary(self, bound: Metric | None) -> bool:
         """Whether every value says right or wrong."""
-        return self.odd is None and self.n > self.n_missing and (bool(bound and bound.sign) or not self.fractions)
+        return self.own or (self.odd is None and self.n > self.n_missing and (bool(bound and bound.sign) or not self.fractions))
 
     def kind(self) -> str:
         """What its values are, in a word or two."""
@@ -108,6 +117,7 @@ class Spool:
             series.n += 1
             series.n_missing += mark.number is None
             series.odd = series.odd or mark.odd
+            series.own = series.own or row.item is not None
             if mark.number not in (None, 0.0, 1.0) and len(series.fractions) < 3:
                 series.fractions.append(float(mark.number or 0))
             self._marks.append({"row": self.n, "series": series.number, "value": mark.number, "missing": mark.missing,
@@ -180,7 +190,9 @@ class Spool:
                 f"{series.metric}: {differ[1]} items occur several times with different results (first: id {differ[0]}), "
                 "though nothing was sampled, or not all equally often: two logs in one file? Split it"
             )
-        again = self.con.execute("DELETE FROM placed WHERE series = $1 AND replicate > 0 RETURNING 1", [series.number]).fetchall()
+        again = self.con.execute(
+            "DELETE FROM placed WHERE series = $1 AND replicate > 0 AND item IS NULL RETURNING 1", [series.number]
+        ).fetchall()
         return len(again)
 
     def n_items(self) -> int:

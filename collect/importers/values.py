@@ -26,7 +26,7 @@ class Metric:
     @classmethod
     def parse(cls, text: str) -> "Metric":
         """'acc', 'exact_match,strict-match', 'f1>=0.5', 'edit_distance<=2'."""
-        found = re.fullmatch(r"\s*(.+?)\s*(?:(>=|<=)\s*(\S+))?\s*", text)
+        found = re.fullmatch(r"\s*([^<>]+?)\s*(?:(>=|<=)\s*(\S+))?\s*", text)
         try:
             if found:
                 return cls(found[1], found[2] or "", float(found[3]) if found[3] else 1.0)
@@ -65,6 +65,13 @@ def mark_of(value: Any) -> Mark:
         except ValueError:
             pass
     return Mark(None, odd=f"{value!r:.40}")
+
+
+def encodable(text: str | None) -> str | None:
+    """The text with halves of characters (lone surrogates, which JSON allows) replaced, so that it can be stored."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode() if any("\ud800" <= c <= "\udfff" for c in text) else text
 
 
 def whole(value: Any) -> int | None:
