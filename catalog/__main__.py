@@ -140,6 +140,28 @@ def report(args: argparse.Namespace) -> int:
     return 0
 
 
+def export(args: argparse.Namespace) -> int:
+    """Write a model's runs as logs of Every Eval Ever or lm-eval, which `collect import` reads back whole."""
+    from catalog.export import NO_TEXT, Wanted
+    from catalog.export import export as write_logs
+    from catalog.names import model_named
+
+    con = opened(args)
+    wanted = Wanted(args.task or (), args.setting or (), args.replicate)
+    done = write_logs(con, model_named(con, args.model), args.out, kind=args.format, wanted=wanted, items=args.items or ())
+    if done.n_texts < done.n_items:
+        of = f"text of {done.n_texts} of {done.n_items} items filled in. " if args.items else ""
+        print(f"note: {of}{NO_TEXT} Fill them in: --items FILE.jsonl", file=sys.stderr)
+    there = f", {done.n_same} of them were there already" if done.n_same else ""
+    print(f"exported {done.n_runs} runs, {done.n_items} answers, into {done.n_files} files in {args.out}{there}", file=sys.stderr)
+    print(f"Back into a catalog: collect import {args.out} --out runs", file=sys.stderr)
+    return 0
+
+
+# of catalog/export.py, which is not imported for a line of help
+EXPORTS = ("every-eval-ever", "lm-eval")
+
+
 def parser() -> argparse.ArgumentParser:
     """Every command with its options."""
     about = "Which items a model forgot in post-training, which it gained, and how much of it is luck."
@@ -172,6 +194,14 @@ def parser() -> argparse.ArgumentParser:
     command(pairs, "table", "csv", "json")
     command(check, "table", "csv", "json")
     command(report).add_argument("--out", type=Path, default=Path("report.html"), help="default: report.html")
+    p = command(export)
+    p.add_argument("model", metavar="MODEL", help="model_id, or the part of it that is enough")
+    p.add_argument("--format", choices=EXPORTS, default=EXPORTS[0], help=f"default: {EXPORTS[0]}")
+    p.add_argument("--task", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
+    p.add_argument("--setting", nargs="+", help="only these, as `catalog query 'FROM protocols'` names them")
+    p.add_argument("--replicate", type=int, metavar="N", help="only this one")
+    p.add_argument("--items", nargs="+", type=Path, help="your item files: fill in the text of questions and options")
+    p.add_argument("--out", type=Path, required=True, help="folder; files that are there already stay")
     for name in ("compare", "report"):
         p = commands.choices[name]
         p.add_argument("before", metavar="BEFORE", help="model_id, or the part of it that is enough")

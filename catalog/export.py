@@ -7,14 +7,12 @@ item, under OWN_RUN, travels the card of its run. Nothing in a file depends on w
 
 import filecmp
 import hashlib
-import itertools
 import json
 import os
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +35,34 @@ NO_TEXT = (
     "The catalog holds no benchmark text: where an item's text was not given, its sample_key and letters stand for question and options."
 )
 BATCH = 1_000
-FITS = "list_bool_or(list_transform({patterns}, lambda p: {column} GLOB p OR {column} GLOB p || '/*'))"
+# which runs: a pattern is a whole name, a GLOB, or a task's benchmark
+CHOSEN = """
+SELECT run_id FROM run_facts
+WHERE model_id = $model AND replicate = coalesce($replicate, replicate)
+  AND (len($tasks::VARCHAR[]) = 0 OR EXISTS (
+        FROM unnest($tasks::VARCHAR[]) AS u(p) WHERE task_id = p OR task_id GLOB p OR task_id GLOB p || '/*'))
+  AND (len($settings::VARCHAR[]) = 0 OR EXISTS (FROM unnest($settings::VARCHAR[]) AS u(p) WHERE setting = p OR setting GLOB p))
+ORDER BY setting, protocol_id, replicate, task_id, itemset_id"""
+UNFIT = """
+SELECT p FROM (SELECT unnest($tasks::VARCHAR[]) AS p) WHERE NOT EXISTS (
+    FROM run_facts WHERE model_id = $model AND (task_id = p OR task_id GLOB p OR task_id GLOB p || '/*'))
+UNION ALL SELECT p FROM (SELECT unnest($settings::VARCHAR[]) AS p) WHERE NOT EXISTS (
+    FROM run_facts WHERE model_id = $model AND (setting = p OR setting GLOB p))"""
+OF_RUN = "WITH r AS (SELECT r.*, i.task_id FROM runs AS r JOIN itemsets AS i USING (itemset_id) WHERE run_id = $1) SELECT"
+CARD_ROWS = {
+    "models": f"{OF_RUN} m.* FROM models AS m SEMI JOIN r USING (model_id)",
+    "tasks": f"{OF_RUN} t.* FROM tasks AS t SEMI JOIN r USING (task_id)",
+    "categories": f"{OF_RUN} c.* FROM categories AS c SEMI JOIN r USING (task_id) WHERE map <> 'paper' ORDER BY ALL",  # the package has it
+    "itemsets": f"{OF_RUN} i.* FROM itemsets AS i SEMI JOIN r USING (itemset_id)",
+    "protocols": f"{OF_RUN} p.* FROM protocols AS p SEMI JOIN r USING (protocol_id)",
+    "runs": "SELECT * FROM runs WHERE run_id = $1",
+}
+# a run of an importer may not say how it was decoded
+FIGURES = """
+SELECT coalesce(any_value(p.decoding) = 'scored', EXISTS (FROM option_scores WHERE run_id = $1)), any_value(i.n_items), count(o.correct),
+       avg(o.correct::INTEGER), stddev_samp(o.correct::INTEGER) / sqrt(count(o.correct))
+FROM runs AS r JOIN itemsets AS i USING (itemset_id) JOIN protocols AS p USING (protocol_id) LEFT JOIN outcomes AS o USING (run_id)
+WHERE r.run_id = $1"""
 ROWS = """
 SELECT s.item, s.sample_key, s.answer::VARCHAR AS answer, s.n_options, s.gold, s.source_id, o.correct, o.predicted,
        coalesce(o.status::VARCHAR, 'error') AS status, if(o.status IS NULL, 'no outcome in the catalog', o.reason) AS reason,
@@ -69,6 +94,11 @@ class Run:
     def row(self, table: str) -> dict[str, Any]:
         """Its row of a table, without empty columns."""
         return self.card[table][0]
+
+    @property
+    def run_id(self) -> int:
+        """Its id."""
+        return int(self.row("runs")["run_id"])
 
     @property
     def task_id(self) -> str:
@@ -120,7 +150,7 @@ class Export:
 
     def rows(self, run: Run) -> Iterator[tuple[dict[str, Any], Asked, dict[str, Any]]]:
         """Every item of a run in order: its columns, what a reader sees, and what goes under OWN and OWN_RUN."""
-        parts = {"run": run.row("runs")["run_id"], "itemset": run.row("itemsets")["itemset_id"]}
+        parts = {"run": run.run_id, "itemset": run.row("itemsets")["itemset_id"]}
         result = self.con.cursor().execute(ROWS, parts)
         names = [column[0] for column in result.description or []]
         own_run: dict[str, Any] = {OWN_RUN: {"schema_version": SCHEMA_VERSION, **run.card}}
@@ -129,6 +159,7 @@ class Export:
             for values in batch:
                 row = dict(zip(names, values, strict=True))
                 item = self.text.get((run.task_id, row["sample_key"]))
+                item = item if item and len(item.choices) == (row["n_options"] or 0) else None
                 self.n_items += 1
                 self.n_texts += item is not None
                 yield row, asked(row, item), {OWN: own_of(row), **own_run}
@@ -151,10 +182,13 @@ class Export:
                     for line in lines:
                         file.write(data := f"{line}\n".encode())
                         hashed.update(data)
-                if path.exists() and not filecmp.cmp(part, path, shallow=False):
+                self.n_files += 1
+                if not path.exists():
+                    part.replace(path)
+                elif filecmp.cmp(part, path, shallow=False):
+                    self.n_same += 1
+                else:
                     raise CatalogError(f"{path} is there with other content: choose another --out, or remove it")
-                self.n_files, self.n_same = self.n_files + 1, self.n_same + path.exists()
-                part.replace(path)
             finally:
                 part.unlink(missing_ok=True)
         except OSError as error:
@@ -163,7 +197,13 @@ class Export:
 
 
 def export(
-    con: duckdb.DuckDBPyConnection, model_id: str, out: Path, kind: str = FORMATS[0], wanted: Wanted = Wanted(), items: Sequence[Path] = ()
+    con: duckdb.DuckDBPyConnection,
+    model_id: str,
+    out: Path,
+    *,
+    kind: str = FORMATS[0],
+    wanted: Wanted = Wanted(),
+    items: Sequence[Path] = (),
 ) -> Export:
     """Write the runs of a model that fit `wanted` into folder `out`, one run in memory at a time.
 
@@ -183,8 +223,12 @@ def export(
     bar = track(run_ids, "exporting", console=console, transient=True, disable=not console.is_terminal)
     runs = (run_of(con, run_id) for run_id in bar)
     if kind == "lm-eval":
-        write_lm_eval(under_way, model_id, runs)
+        from catalog.export_lm_eval import write_lm_eval
+
+        write_lm_eval(under_way, model_id, run_ids, runs)
     else:
+        from catalog.export_every_eval_ever import write_every_eval_ever
+
         write_every_eval_ever(under_way, runs)
     return under_way
 
@@ -221,7 +265,10 @@ def described(relation: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
 
 def own_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """What both formats lack of an item; scores as text, for JSON has no infinity."""
-    kept = {name: row[name] for name in ("item", "sample_key", "answer", "n_options", "gold", "source_id", "predicted", "status", "reason", "n_tokens")}
+    kept = {
+        name: row[name]
+        for name in ("item", "sample_key", "answer", "n_options", "gold", "source_id", "predicted", "status", "reason", "n_tokens")
+    }
     scores = [repr(score) for score in row["scores"]] if row["scores"] is not None else None
     return {**kept, "scores": scores, "has_text": row["text"] is not None}
 
@@ -231,7 +278,9 @@ def asked(row: Mapping[str, Any], item: Item | None) -> Asked:
     n, unread = row["n_options"] or 0, UNREAD if row["status"] in ("unparsed", "truncated") else None
     choices = list(item.choices) if item else list(LETTERS[:n]) if n <= len(LETTERS) else [str(at) for at in range(n)]
     golds = [choices[int(gold)] for gold in row["gold"] or []] if n else list(row["gold"] or [])
-    return Asked(item.question if item else row["sample_key"], choices, golds, choices[row["predicted"]] if row["predicted"] is not None else unread)
+    return Asked(
+        item.question if item else row["sample_key"], choices, golds, choices[row["predicted"]] if row["predicted"] is not None else unread
+    )
 
 
 def dumped(value: Any, indent: int | None = None) -> str:
@@ -261,107 +310,3 @@ def json_object(text: str | None) -> dict[str, str]:
 def present(**values: Any) -> dict[str, Any]:
     """The values that are there."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-# ---- Every Eval Ever ----
-
-
-def write_every_eval_ever(under_way: Export, runs: Iterable[Run]) -> None:
-    """<task>/<org>/<name>/<uuid>_samples.jsonl and, once that is whole, its aggregate <uuid>.json."""
-    for run in runs:
-        organisation, name, _ = run.model
-        run_id, before = run.row("runs")["run_id"], under_way.n_texts
-        # the format wants version 4 in the name, where chance picks the digits; here the run does
-        stem = str(uuid.UUID(bytes=uuid.uuid5(uuid.NAMESPACE_OID, f"{OWN} {run_id}").bytes, version=4))
-        folder = Path(slug(run.task_id), slug(organisation), slug(name))
-        lines = (dumped(eee_row(run, *parts)) for parts in under_way.rows(run))
-        checksum = under_way.write(under_way.out / folder / f"{stem}_samples.jsonl", lines)
-        details = {"format": "jsonl", "file_path": f"data/{folder.as_posix()}/{stem}_samples.jsonl", "hash_algorithm": "sha256",
-                   "checksum": checksum, "total_rows": run.figures[0]}  # fmt: skip
-        aggregate = {**eee_aggregate(run, under_way.n_texts - before), "detailed_evaluation_results": details}
-        under_way.write(under_way.out / folder / f"{stem}.json", [dumped(aggregate, 2)])
-
-
-def eee_name(run: Run) -> dict[str, str]:
-    """What instances and aggregate are joined by."""
-    return {"schema_version": "0.3.0", "evaluation_id": f"{run.task_id}/{'/'.join(run.model[:2])}/{run.row('runs')['run_id']}"}
-
-
-def eee_row(run: Run, row: Mapping[str, Any], shown: Asked, own: Mapping[str, Any]) -> dict[str, Any]:
-    """One instance. Not measured is `error`: the format's score and is_correct cannot be empty."""
-    correct = bool(row["correct"])
-    answers = [row["text"]] if row["text"] is not None else [shown.answer] if shown.answer not in (None, UNREAD) else []
-    read = [{"turn_idx": 0, "source": "output.raw", "extracted_value": shown.answer, "extraction_method": row["reason"] or "none",
-             "is_terminal": True}]  # fmt: skip
-    return {
-        **eee_name(run), "model_id": "/".join(run.model[:2]), "evaluation_name": run.task_id, "evaluation_result_id": run.metric,
-        "sample_id": row["source_id"] or row["sample_key"], "sample_hash": sha256(shown.prompt + "".join(shown.golds)),
-        "interaction_type": "single_turn",
-        "input": {"raw": shown.prompt, "formatted": None, "reference": shown.golds, "choices": shown.choices or None},
-        "output": {"raw": answers, "reasoning_trace": None}, "messages": None,
-        "answer_attribution": read if shown.answer is not None else [],
-        "evaluation": {"score": float(correct), "is_correct": correct, "num_turns": None, "tool_calls_count": None},
-        "token_usage": None, "performance": None,
-        "error": (row["reason"] or "not measured") if row["correct"] is None else None,
-        "metadata": {"epoch": str(run.row("runs")["replicate"] + 1), **{key: dumped(value) for key, value in own.items()}},
-    }  # fmt: skip
-
-
-def eee_aggregate(run: Run, n_texts: int) -> dict[str, Any]:
-    """The aggregate of a run: model, metric and mean; all further details are text."""
-    told, model, protocol = run.row("runs"), run.row("models"), run.row("protocols")
-    organisation, name, revision = run.model
-    n, _, mean, error = run.figures
-    versions, seconds = json_object(told.get("versions")), str(run.seconds)
-    # of versions the one that sorts first: `collect` writes its own there, an import the harness's
-    library, version = next(iter(versions.items()), ("forgetting-catalog", "unknown"))
-    note = {"note": NO_TEXT} if n_texts < n else {}
-    return {
-        **eee_name(run), "evaluation_timestamp": seconds, "retrieved_timestamp": seconds,
-        "source_metadata": {"source_name": "forgetting-catalog", "source_type": "evaluation_run", "evaluator_relationship": "other",
-                            "source_organization_name": told.get("contributor", "unknown"), "additional_details": note},
-        "eval_library": {"name": library, "version": version, "additional_details": versions},
-        "model_info": {
-            "name": name, "id": f"{organisation}/{name}", "developer": organisation, "inference_engine": {"name": told.get("engine", "unknown")},
-            "additional_details": {
-                **texts(num_parameters=model.get("n_params"), dtype=protocol.get("dtype"), revision=revision, kind=model.get("kind"),
-                        quantisation=model.get("quantisation")),
-                "deployment_type": "unknown", "model_availability": "unknown"}},
-        "evaluation_results": [] if mean is None else [{
-            "evaluation_result_id": run.metric, "evaluation_name": run.task_id, "evaluation_timestamp": seconds,
-            "source_data": {"dataset_name": run.row("itemsets").get("source", run.task_id), "source_type": "other"},
-            "metric_config": {
-                "evaluation_description": f"{run.metric} ({protocol['setting']})", "metric_name": run.metric, "metric_kind": "accuracy",
-                "metric_unit": "proportion", "lower_is_better": False, "score_type": "continuous", "min_score": 0.0, "max_score": 1.0},
-            "score_details": {"score": mean, "uncertainty": present(
-                standard_error=None if error is None else {"value": error, "method": "analytic"}, num_samples=run.figures[1])},
-            "generation_config": {
-                "generation_args": present(temperature=protocol.get("temperature"), top_p=protocol.get("top_p"),
-                                           max_tokens=protocol.get("max_new_tokens")),
-                "additional_details": texts(num_fewshot=protocol.get("shots"), until=protocol.get("stop"), setting=protocol["setting"],
-                                            decoding=protocol.get("decoding"), prompt_style=protocol.get("prompt_style"))},
-        }],
-    }  # fmt: skip
-
-
-def texts(**values: Any) -> dict[str, str]:
-    """The values that are there, each as text."""
-    return {name: value if isinstance(value, str) else dumped(value) for name, value in present(**values).items()}
-
-
-# ---- lm-evaluation-harness ----
-
-
-def write_lm_eval(under_way: Export, model_id: str, runs: Iterable[Run]) -> None:
-    """<org>__<name>/<setting>-r<replicate>/ with samples_<task>_<time>.jsonl, and when these are whole results_<time>.json."""
-    named = names_of(under_way.con, model_id)
-    grouped = itertools.groupby(runs, key=lambda run: named[run.row("runs")["run_id"]][:2])
-    for (folder, time), group in grouped:
-        results: dict[str, Any] = {}
-        for run in group:
-            name = named[run.row("runs")["run_id"]][2]
-            before = under_way.n_texts
-            lines = (dumped(lm_row(run, *parts)) for parts in under_way.rows(run))
-            under_way.write(under_way.out / folder / f"samples_{name}_{time}.jsonl", lines)
-            add_results(results, run, name, under_way.n_texts - before)
-        under_way.write(under_way.out / folder / f"results_{time}.json", [dumped(results, 2)])

@@ -82,8 +82,12 @@ def itemset_id_of(task_id: str, sample_keys: Iterable[str]) -> str:
 
 
 def protocol_id_of(content: Mapping[str, object]) -> str:
-    """16 hex digits naming a way of asking; `setting`, the comparable name, and empty fields are no part of it."""
-    return digest({k: v for k, v in content.items() if k not in ("setting", "protocol_id") and v is not None}, 16)
+    """16 hex digits naming a way of asking; `setting`, the comparable name, and empty fields are no part of it.
+
+    A temperature of 1 is one of 1.0: it is text in one log, an integer in another and a DOUBLE in the table.
+    """
+    told = {k: v for k, v in content.items() if k not in ("setting", "protocol_id") and v is not None}
+    return digest({k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in told.items()}, 16)
 
 
 def run_id_of(model_id: str, itemset_id: str, protocol_id: str, replicate: int) -> int:

@@ -83,7 +83,7 @@ def existing(source: str | Path) -> Path:
 def load(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
     """Fill every table from the folders' Parquet files and from the cards of their runs."""
     files = {t: [str(f) for root in roots for f in sorted(root.glob(f"{t}/**/*.parquet"))] for t in (*SMALL_TABLES, *LARGE_TABLES)}
-    maps = [str(f) for f in sorted(SHIPPED.glob("categories/*.parquet"))]  # the paper's map is there for every catalog
+    maps = [str(SHIPPED / "categories" / "paper.parquet")]  # the paper's map is there for every catalog
     files["categories"] = list(dict.fromkeys(maps + files["categories"]))
     cards = [json.loads(card) for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))]
     load_small(con, files, cards)

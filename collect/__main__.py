@@ -82,7 +82,7 @@ def import_(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from catalog.output import print_table, write_rows
-    from collect.import_logs import import_logs, notes_of, summary
+    from collect.import_logs import closing, import_logs, notes_of, summary
     from collect.importers.mapping import told_of
 
     results = import_logs(args.paths, args.out, told_of(args), Console(stderr=True), args.jobs)
@@ -93,13 +93,13 @@ def import_(args: argparse.Namespace) -> int:
         print_table(columns, rows)
     elif rows:
         write_rows(columns, rows)
-    states = {state: sum(r.state == state for r in results) for state in ("imported", "skipped", "refused")}
-    new = sum(len(r.new) for r in results)
-    print(", ".join(f"{n} files {state}" for state, n in states.items()) + f"; {new} new runs in {args.out}", file=sys.stderr)
+    print(closing(results, args.out), file=sys.stderr)
     if not rows:
         raise CatalogError("no log among them was taken; formats and column mappings: docs/importing.md")
-    print(f"Next: catalog compare BEFORE AFTER --from {args.out}", file=sys.stderr)
-    return 1 if states["refused"] else 0
+    models = sorted({str(row[1]).partition("@")[0] for row in rows})
+    named = " ".join(models) if len(models) == 2 else "BEFORE AFTER"
+    print(f"Next: catalog compare {named} --from {args.out}", file=sys.stderr)
+    return 1 if any(r.state == "refused" for r in results) else 0
 
 
 def pair(args: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ ABANDONED_S = 86_400  # a staging folder untouched for a day belongs to no impor
 
 @dataclass
 class Result:
-    """What became of one file. state: imported, skipped (no log) or refused (a log that cannot be taken)."""
+    """What became of one file. state: imported, beside (read along), skipped (no log) or refused (cannot be taken)."""
 
     path: Path
     format: str = ""
@@ -63,7 +63,8 @@ def read_log(path: Path, named: bool, told: Told, staging: Path) -> Result:
                 result.runs += group_runs(Group(spool, log, log.about(model, task), told, staging), number)
         result.notes = log.notes
     except NotALog as error:
-        result.state, result.reason = "refused" if named else "skipped", str(error)
+        result.state, result.reason = "refused" if named and error.kind == "shape" else "skipped", str(error)
+        result.state = "beside" if error.kind == "beside" else result.state
     except CatalogError as error:
         result.state, result.reason, result.runs = "refused", str(error), []
     except (UnicodeDecodeError, OSError, pa.ArrowException, zipfile.BadZipFile) as error:
@@ -218,6 +219,13 @@ def notes_of(results: Iterable[Result]) -> list[str]:
     for result in results:
         for note in result.notes:
             said.setdefault(f"note: {note}", []).append(result.path)
-        if result.state != "imported":
+        if result.state in ("skipped", "refused"):
             said.setdefault(f"{result.state}: {result.reason}", []).append(result.path)
     return [f"{text}\n    {paths[0]}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "") for text, paths in said.items()]
+
+
+def closing(results: list[Result], out: Path) -> str:
+    """The last line: how many files became what, and how many runs are new."""
+    words = {"imported": "imported", "beside": "read along", "skipped": "skipped", "refused": "refused"}
+    counted = [f"{n} files {word}" for state, word in words.items() if (n := sum(r.state == state for r in results)) or state == "imported"]
+    return f"{', '.join(counted)}; {sum(len(r.new) for r in results)} new runs in {out}"

@@ -137,8 +137,8 @@ def test_lighteval_flat(tmp_path):
     (tmp_path / "results_2025-02-05T10-01-31.876443.json").write_text(json.dumps({
         "config_general": {"model_name": "org/m", "model_sha": "c" * 40, "model_config": None}, "config_tasks": {"lighteval|gpqa:diamond": "LightevalTaskConfig(...)"},
         "results": {"lighteval|gpqa:diamond|0": {"extractive_match": 0.5, "extractive_match_stderr": 0.1}}}))  # fmt: skip
-    (result, skipped) = load(tmp_path / "out", tmp_path)
-    assert result.notes == [] and (skipped.state, skipped.reason) == ("skipped", "a results file of lighteval")
+    (result, beside) = load(tmp_path / "out", tmp_path)
+    assert result.notes == [] and (beside.state, beside.reason) == ("beside", "a results file of lighteval")
     assert sorted((a[0], a[1], a[2], a[5], a[6]) for a in answers(tmp_path / "out")) == [
         ("org/m@" + "c" * 40, "gpqa/diamond", "extractive_match", False, None), ("org/m@" + "c" * 40, "gpqa/diamond", "extractive_match", True, 2)]  # fmt: skip
 

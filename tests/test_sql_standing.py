@@ -3,7 +3,7 @@
 import pytest
 
 from catalog import CatalogError, connect
-from catalog.identity import itemset_id_of, run_id_of
+from catalog.identity import itemset_id_of, protocol_id_of, run_id_of
 from catalog.open import comment_columns
 
 
@@ -25,6 +25,12 @@ def test_ids_are_the_same_in_python_and_sql(con):
     assert found == (run_id_of("local/a@1", "i", "p", 2), itemset_id_of("a/b", ["k1", "k2"]))
     assert found == (3666220078757074, "8c3142348a418def")  # sha256sum on the command line
     assert found[0] < 2**53
+
+
+def test_one_protocol_in_every_notation():
+    """1 and 1.0 are one temperature; the setting and empty fields are no part of the id."""
+    one = protocol_id_of({"setting": "a", "temperature": 1, "top_p": None})
+    assert one == protocol_id_of({"setting": "b", "temperature": 1.0}) != protocol_id_of({"temperature": 0.5})
 
 
 GRAINS = {

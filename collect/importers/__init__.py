@@ -78,6 +78,8 @@ class About:
     protocol: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
     itemset: dict[str, Any] = field(default_factory=dict)
+    task: dict[str, Any] = field(default_factory=dict)
+    categories: list[dict[str, Any]] = field(default_factory=list)
     claims: dict[str, tuple[int | None, float | None]] = field(default_factory=dict)
 
 

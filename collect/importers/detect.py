@@ -25,7 +25,14 @@ SUMMARIES = {'"config_general"': "a results file of lighteval", '"evaluation_res
 
 
 class NotALog(Exception):
-    """The file is no log of graded answers; the message says what it is."""
+    """The file is no log of graded answers; the message says what it is.
+
+    kind: 'beside' a log and read along with it, 'other' (no suffix of logs), or of a 'shape' that says nothing of answers.
+    """
+
+    def __init__(self, reason: str, kind: str = "shape") -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 def files_in(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -70,7 +77,7 @@ def format_of(path: Path, told: Told) -> str:
     if path.suffix not in (".json", ".jsonl", ".ndjson"):
         if path.suffix in (".eval", ".parquet"):
             raise CatalogError(f"{path.name} is damaged: it does not begin as a {path.suffix} file does")
-        raise NotALog(f"{path.suffix or 'no suffix'}: not a suffix of logs")
+        raise NotALog(f"{path.suffix or 'no suffix'}: not a suffix of logs", "other")
     return json_format(path, head, told)
 
 
@@ -115,7 +122,7 @@ def json_format(path: Path, head: bytes, told: Told) -> str:
         return "inspect"
     for mark, kind in SUMMARIES.items():
         if mark.strip('"') in record:
-            raise NotALog(kind)
+            raise NotALog(kind, "beside")
     return next((name for name in BY_RECORD if FORMATS[name].fits(record)), None) or table_format(list(record), told)
 
 
@@ -130,7 +137,7 @@ def object_kind(path: Path, text: str, error: Exception) -> dict[str, object]:
         return {"version": 2, "eval": {}, "plan": {}}
     for mark, kind in SUMMARIES.items():
         if mark in text:
-            raise NotALog(kind)
+            raise NotALog(kind, "beside")
     if path.suffix != ".json":
         raise CatalogError(f"{path.name}:1: not JSON ({getattr(error, 'msg', error)}): {text[:60].splitlines()[0]}")
     raise NotALog("JSON, but no records of answers")

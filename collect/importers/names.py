@@ -55,7 +55,7 @@ def model_row(name: str, revision: str | None = None, **told: Any) -> dict[str, 
 @cache
 def known_tasks() -> dict[str, str]:
     """Names by which harnesses call the tasks of the paper's map -> task_id."""
-    ids = {*pq.read_table(next(SHIPPED.glob("categories/paper*.parquet")))["task_id"].to_pylist(), *OUTSIDE_THE_MAP}
+    ids = {*pq.read_table(SHIPPED / "categories" / "paper.parquet")["task_id"].to_pylist(), *OUTSIDE_THE_MAP}
     names: dict[str, str] = {}
     for task_id in ids:
         benchmark, subset = task_id.split("/")

@@ -3,7 +3,6 @@
 The card is checked, not believed: protocol_id, itemset_id and run_id are computed again from what the file holds.
 """
 
-import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -83,9 +82,8 @@ class Own:
             models, itemset, protocol, run = (dict(group.card[table][0]) for table in ("models", "itemsets", "protocols", "runs"))
             task_id, told = itemset["task_id"], protocol["protocol_id"]
             itemset_id = itemset_id_of(task_id, (key for _, key in sorted(group.keys)))
-            computed = protocol_ids(protocol)
             ids = [
-                ("protocol_id", told, told if told in computed else min(computed)),
+                ("protocol_id", told, protocol_id_of(protocol)),
                 ("itemset_id", itemset["itemset_id"], itemset_id),
                 ("run_id", run["run_id"], run_id_of(models["model_id"], itemset_id, told, run["replicate"])),
             ]
@@ -99,7 +97,8 @@ class Own:
                     f"{len(group.keys)}: the file was changed since it was exported. Export it again"
                 )
         rest = {name: value for name, value in run.items() if name not in IDS}
-        return About(models, task_id, protocol, {"source": None, **rest}, itemset)
+        categories = list(group.card.get("categories", []))
+        return About(models, task_id, protocol, {"source": None, **rest}, itemset, task=dict(group.card["tasks"][0]), categories=categories)
 
 
 def loaded(told: Any) -> dict[str, Any]:
@@ -129,9 +128,3 @@ def restore(row: Row, own: Mapping[str, Any], value: Any, replicate: int) -> Non
             f"{row.where}: the grade {value!r} contradicts status {row.status}, predicted {own['predicted']} and gold {gold}: "
             "it was changed since it was exported"
         )
-
-
-def protocol_ids(protocol: Mapping[str, Any]) -> set[str]:
-    """What a protocol's id can be: a harness may have said 1 where the table holds 1.0."""
-    told = [(value, int(value)) if isinstance(value, float) and value.is_integer() else (value,) for value in protocol.values()]
-    return {protocol_id_of(dict(zip(protocol, values, strict=True))) for values in itertools.product(*told)}

@@ -172,7 +172,10 @@ def card_of(group: Group, model: dict[str, Any], itemset: dict[str, Any], protoc
            "replicate": replicate, "source": f"{group.log.format}: {group.log.path.name}", **group.about.run}  # fmt: skip
     return {
         "models": [model],
-        "tasks": [{"task_id": task_id, "benchmark": benchmark, "subset": subset, "behavioural": task_id in BEHAVIOURAL}],
+        "tasks": [
+            {"task_id": task_id, "benchmark": benchmark, "subset": subset, "behavioural": task_id in BEHAVIOURAL, **group.about.task}
+        ],
+        "categories": group.about.categories,
         "itemsets": [itemset],
         "protocols": [protocol],
         "runs": [run],
