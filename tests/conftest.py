@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from catalog.identity import itemset_id_of, run_id_of
-from catalog.open import schema_sql
+from catalog.open import blank
 
 RIGHT, WRONG, UNPARSED, MISSING = "1", "0", "u", "-"
 
@@ -16,9 +16,7 @@ RIGHT, WRONG, UNPARSED, MISSING = "1", "0", "u", "-"
 @pytest.fixture
 def con() -> duckdb.DuckDBPyConnection:
     """An empty catalog in memory."""
-    connection = duckdb.connect()
-    connection.execute(schema_sql())
-    return connection
+    return blank()
 
 
 def key(text: object) -> str:

@@ -208,3 +208,24 @@ def test_help_is_quick_to_import():
     """`catalog --help` loads neither DuckDB nor pyarrow; nothing of catalog/ loads torch."""
     code = "import sys; from catalog.__main__ import parser; parser(); print([m for m in ('duckdb', 'pyarrow', 'rich', 'torch') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_the_cached_schema_is_the_schema(tmp_path, monkeypatch):
+    """What is copied from the cache is what executing schema.sql makes; without a cache, or with a broken one, it is executed."""
+    import duckdb
+
+    from catalog.open import blank, fill, template
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    executed = duckdb.connect()
+    fill(executed)
+    columns = "SELECT table_name, column_name, data_type, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+    others = """SELECT function_name, comment, parameters::VARCHAR FROM duckdb_functions() WHERE NOT internal
+                UNION ALL SELECT view_name, comment, NULL FROM duckdb_views() WHERE NOT internal ORDER BY ALL"""
+    wanted = [executed.sql(query).fetchall() for query in (columns, others)]
+    assert [blank().sql(query).fetchall() for query in (columns, others)] == wanted
+    assert template().parent == tmp_path / "forgetting-catalog" and not list(tmp_path.rglob("*.part"))
+    template().write_bytes(b"no database")
+    assert [blank().sql(query).fetchall() for query in (columns, others)] == wanted
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    assert [blank().sql(query).fetchall() for query in (columns, others)] == wanted
