@@ -328,6 +328,26 @@ COMMENT ON MACRO TABLE run_pairs_of IS 'run_pairs for two given models, declared
 CREATE VIEW run_pairs AS FROM run_pairs_of();
 COMMENT ON VIEW run_pairs IS 'Which run is compared with which, and why (kind): the one place that decides it.';
 
+-- Grain:  (setting, field).    n_tasks: tasks in which the two sides of the pair were asked or graded differently by that field.
+-- Source: a base model asked few-shot and its chat child through its template may be compared, but a reader must know.
+CREATE MACRO protocol_differences(before_model, after_model) AS TABLE
+WITH compared AS (
+    SELECT DISTINCT setting, task_id, before_protocol, after_protocol FROM run_pairs_of(before_model, after_model)
+    WHERE kind = 'pair' AND before_protocol <> after_protocol),
+told AS (
+    SELECT protocol_id, unnest(['prompt_style', 'shots', 'template', 'decoding', 'temperature', 'top_p', 'max_new_tokens', 'stop',
+                                'option_order', 'dtype', 'details']) AS field,
+           unnest([prompt_style, shots::VARCHAR, template, decoding, temperature::VARCHAR, top_p::VARCHAR, max_new_tokens::VARCHAR,
+                   stop::VARCHAR, option_order, dtype, details]) AS value
+    FROM protocols)
+SELECT setting, b.field, min(b.value) AS before_value, min(a.value) AS after_value, count(DISTINCT task_id) AS n_tasks
+FROM compared AS c
+JOIN told AS b ON b.protocol_id = c.before_protocol
+JOIN told AS a ON a.protocol_id = c.after_protocol AND a.field = b.field
+WHERE a.value IS DISTINCT FROM b.value
+GROUP BY setting, b.field;
+COMMENT ON MACRO TABLE protocol_differences IS 'In what the two sides of a comparison were asked or graded differently, per setting: shots, template, decoding ...';
+
 -- ==== 4. what happened to each item ===================================================================================
 
 -- Grain:  (run_id, item). Nulls: correct is NULL where nothing was measured.

@@ -54,7 +54,20 @@ def warnings_of(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list
             found.append(f"{setting}, {task}: only {common} items are common to the {n_before} before and the {n_after} after")
         elif (unpaired := (only_before or 0) + (only_after or 0)) > 0.1 * ((n or 0) + unpaired):
             found.append(f"{setting}, {task}: {only_before} answers measured before only, {only_after} after only, {n} on both sides")
+    found += asked_differently(con, before, after)
     return found + tasks_left_out(con, before, after, {(setting, task) for setting, task, *_ in rows})
+
+
+def asked_differently(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list[str]:
+    """In what the two sides of each setting were asked or graded differently; legitimate or not, a reader must know."""
+    query = """
+        SELECT setting, string_agg(
+                   CASE WHEN field = 'details' THEN 'prompt text or other details'
+                        ELSE concat_ws(' ', field, coalesce(before_value, 'unknown'), 'before,', coalesce(after_value, 'unknown'), 'after') END,
+                   '; ' ORDER BY field = 'details', field), max(n_tasks)
+        FROM protocol_differences($1, $2) GROUP BY setting ORDER BY setting"""
+    rows = con.execute(query, [before, after]).fetchall()
+    return [f"{setting}, {n} task{'' if n == 1 else 's'}: not asked alike: {fields}" for setting, fields, n in rows]
 
 
 def tasks_left_out(con: duckdb.DuckDBPyConnection, before: str, after: str, paired: set[tuple[str, str]]) -> list[str]:
@@ -107,8 +120,7 @@ def mismatches(con: duckdb.DuckDBPyConnection, before: str, after: str) -> list[
         else:
             why = f"0 items in common of {n_before} and {n_after}"
             if same_id:
-                why += f": {same_id} ids are the same, but {SHUFFLED[schemes_b[0]]}. "
-                why += "If equal ids are equal items, import both with --trust-ids"
+                why += f": {same_id} ids are the same, but {SHUFFLED[schemes_b[0]]}"
         lines.append(f"{task} ({setting}): {why}")
     return lines
 

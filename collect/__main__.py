@@ -95,7 +95,9 @@ def import_(args: argparse.Namespace) -> int:
         write_rows(columns, rows)
     print(closing(results, args.out), file=sys.stderr)
     if not rows:
-        raise CatalogError("no log among them was taken; formats and column mappings: docs/importing.md")
+        only = " Results files hold means only: run the harness again with --log_samples (lm-eval) or --save-details (lighteval)."
+        beside = only if any(r.state == "beside" for r in results) else ""
+        raise CatalogError(f"no log among them was taken.{beside} Formats and column mappings: docs/importing.md")
     models = sorted({str(row[1]).partition("@")[0] for row in rows})
     named = " ".join(models) if len(models) == 2 else "BEFORE AFTER"
     print(f"Next: catalog compare {named} --from {args.out}", file=sys.stderr)
@@ -165,12 +167,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--model", help="org/name@revision, where the log does not name it (or names it badly)")
     p.add_argument("--task", help="task, where the log does not name it")
     p.add_argument(
-        "--metric", nargs="+", metavar="NAME", help="what says right: acc, exact_match,strict-match, or with a threshold 'f1>=0.5'"
+        "--metric", action="append", metavar="NAME", help="what says right: acc, exact_match,strict-match, 'f1>=0.5'; repeatable"
     )
     p.add_argument("--replicate", type=int, help="number of this sampling of the same model and task: 0, 1, ...")
     p.add_argument("--trust-ids", action="store_true", help="equal ids of the source (with equal gold) are equal items")
     p.add_argument(
-        "--column", nargs="+", metavar="FIELD=COLUMN", help="columns of a table: correct=is_right question=prompt.text options=a,b,c"
+        "--column", action="append", metavar="FIELD=COLUMN", help="column of a table: correct=is_right, options=a,b,c; repeatable"
     )
     p.add_argument("--mapping", type=Path, help="TOML file that says the same as these options")
     p.add_argument("--skip-bad", action="store_true", help="leave out records that are no JSON, instead of refusing the file")

@@ -8,8 +8,10 @@ import multiprocessing
 import os
 import shutil
 import tempfile
+import threading
 import time
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -24,11 +26,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from catalog.errors import CatalogError
-from collect.importers import Log, Told
-from collect.importers.detect import FORMATS, NotALog, files_in, format_of
-from collect.importers.runs import Group, Run, group_runs
-from collect.importers.spool import spooled
-from collect.importers.values import encodable
+from collect.importers import Log, NotALog, Told
+from collect.importers.detect import FORMATS, files_in, format_of
+from collect.importers.runs import DETERMINISTIC, Group, Run, group_runs
+from collect.importers.spool import Spool, spooled
+from collect.importers.values import encodable, stored_gold
 from collect.store import check_folder, read_card, run_file
 
 ABANDONED_S = 86_400  # a staging folder untouched for a day belongs to no import that is alive
@@ -57,8 +59,11 @@ def read_log(path: Path, named: bool, told: Told, staging: Path) -> Result:
             for row in log.rows:
                 last = row.where
                 row.text, row.source_id, row.error = (encodable(text) for text in (row.text, row.source_id, row.error))
-                row.gold = None if row.gold is None else [str(encodable(gold)) for gold in row.gold]
+                if row.gold is not None:
+                    own = row.item is not None or row.n_options is not None
+                    row.gold = [str(encodable(gold if own else stored_gold(gold))) for gold in row.gold]
                 spool.add(row)
+            refuse_merging(spool, told, path)
             for (model, task), number in spool.groups.items():
                 result.runs += group_runs(Group(spool, log, log.about(model, task), told, staging), number)
         result.notes = log.notes
@@ -69,7 +74,10 @@ def read_log(path: Path, named: bool, told: Told, staging: Path) -> Result:
         result.state, result.reason, result.runs = "refused", str(error), []
     except (UnicodeDecodeError, OSError, pa.ArrowException, zipfile.BadZipFile) as error:
         result.state, result.reason, result.runs = "refused", f"{path.name} cannot be read: {str(error).splitlines()[0]}", []
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, duckdb.Error) as error:  # somebody else's file: anything may lack
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        room = f"in {tempfile.gettempdir()} (another folder: TMPDIR=...)"
+        result.state, result.reason, result.runs = "refused", f"{path.name}: no room {room}: {str(error).splitlines()[0]}", []
+    except SHAPES as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
         result.state, result.runs = "refused", []
         result.reason = f"{path.name}: at or after {last}, a record is not of the shape of {result.format or 'a log'} ({why})"
@@ -83,6 +91,15 @@ def start_worker(counter: Any) -> None:
     """Give a worker the counter its reading is added to."""
     global _read_bytes  # noqa: PLW0603 - a pool's initializer has no other way
     _read_bytes = counter
+    if multiprocessing.parent_process() is not None:
+        threading.Thread(target=die_with, args=(os.getppid(),), daemon=True).start()
+
+
+def die_with(parent: int) -> None:
+    """End this worker when its parent is gone: a killed import leaves nobody reading."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def tick(n: int) -> None:
@@ -90,6 +107,23 @@ def tick(n: int) -> None:
     if _read_bytes is not None:
         with _read_bytes.get_lock():
             _read_bytes.value += n
+
+
+# what a file of somebody else may raise: a field may be missing, of another type, or out of range
+SHAPES = (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError, EOFError, NotImplementedError, RuntimeError,
+          zlib.error, duckdb.Error)  # fmt: skip
+
+
+def refuse_merging(spool: Spool, told: Told, path: Path) -> None:
+    """Refuse one told name for several models or tasks of a file.
+
+    Raises:
+        CatalogError: The file holds several, and the user gave one name for them.
+    """
+    for what, name, found in (("model", told.model, {m for m, _ in spool.groups}), ("task", told.task, {t for _, t in spool.groups})):
+        if name and len(found) > 1:
+            held = ", ".join(sorted(map(str, found)))[:200]
+            raise CatalogError(f"{path.name} holds {len(found)} {what}s ({held}): one --{what} cannot name them all; leave it away")
 
 
 def import_logs(paths: Iterable[Path], out: Path, told: Told, console: Console, jobs: int | None = None) -> list[Result]:
@@ -103,9 +137,12 @@ def import_logs(paths: Iterable[Path], out: Path, told: Told, console: Console, 
     """
     check_folder(out)
     files = list(files_in(paths))
-    out.mkdir(parents=True, exist_ok=True)
-    remove_stale(out)
-    staging = Path(tempfile.mkdtemp(prefix=".importing-", dir=out))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        remove_stale(out)
+        staging = Path(tempfile.mkdtemp(prefix=f".importing-{os.getpid()}-", dir=out))
+    except OSError as error:
+        raise CatalogError(f"cannot write into {out}: {error.strerror}") from error
     try:
         return [move(result, staging / str(n), out) for n, result in enumerate(read_all(files, told, staging, console, jobs))]
     finally:
@@ -115,8 +152,21 @@ def import_logs(paths: Iterable[Path], out: Path, told: Told, console: Console, 
 def remove_stale(out: Path) -> None:
     """Remove staging folders of imports that were killed."""
     for folder in out.glob(".importing-*"):
-        if time.time() - folder.stat().st_mtime > ABANDONED_S:
+        if not alive(int(folder.name.split("-")[1]), folder):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def alive(pid: int, folder: Path) -> bool:
+    """Whether an import may still be writing there: its process lives; where that cannot be asked safely, for a day."""
+    if os.name != "posix":
+        return time.time() - folder.stat().st_mtime < ABANDONED_S
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def read_all(files: list[tuple[Path, bool]], told: Told, staging: Path, console: Console, jobs: int | None) -> Iterator[Result]:
@@ -139,7 +189,7 @@ def read_all(files: list[tuple[Path, bool]], told: Told, staging: Path, console:
                 for future in futures:
                     yield waited(future, lambda: progress.update(bar, completed=counter.value))
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
 
@@ -156,28 +206,48 @@ def waited(future: "Future[Result]", meanwhile: Any) -> Result:
 
 def move(result: Result, staging: Path, out: Path) -> Result:
     """Move a file's runs into the catalog; a run that is there with other outcomes refuses them by name."""
-    conflicts = []
+    conflicts, kept = [], []
     for run in result.runs:
         found = run_file(out, "outcomes", run.model_id, run.run_id)
         new = run_file(staging, "outcomes", run.model_id, run.run_id)
         if found.exists():
-            if differ := differing(found, new):
-                conflicts.append(f"{run.setting}, replicate {run.replicate}: {differ} (from {read_card(found)['runs'][0].get('source')})")
+            if new.exists() and (differ := differing(found, new)):
+                source = read_card(found)["runs"][0].get("source")
+                conflicts.append(f"{run.setting}, replicate {run.replicate}: {differ} (from {source}). {way_out(run)}")
+            else:
+                kept.append(run)
             continue
         itemset = out / "samples" / f"{run.itemset_id}.parquet"
         if not itemset.exists():
             place(staging / "samples" / itemset.name, itemset)
+        elif (staged := staging / "samples" / itemset.name).exists() and (n := other_golds(itemset, staged)):
+            result.notes.append(f"{run.task_id}: {n} items have another gold here than in the logs before; theirs is kept")
+            staged.unlink()
         for table in ("option_scores", "generations", "outcomes"):
             part = run_file(staging, table, run.model_id, run.run_id)
             if part.exists():
                 place(part, run_file(out, table, run.model_id, run.run_id))
+        kept.append(run)
         result.new.add(run.run_id)
     if conflicts:
         result.state = "refused"
-        result.reason = f"its model, items and protocol are those of a run that is there, its outcomes are not: {'; '.join(conflicts)}. " \
-                        "If it is another sampling of the same, number it: --replicate 1"  # fmt: skip
+        result.reason = f"its model, items and protocol are those of a run that is there, its outcomes are not: {'; '.join(conflicts)}"
+    result.runs = kept
     shutil.rmtree(staging, ignore_errors=True)
     return result
+
+
+def way_out(run: Run) -> str:
+    """What to type about a run that is there with other outcomes."""
+    if run.decoding in DETERMINISTIC:
+        return "Nothing was sampled, so one of the two is another model or setup: name it with --model, or import it into another --out"
+    return "If it is another sampling of the same, number it: --replicate 1"
+
+
+def other_golds(known: Path, new: Path) -> int:
+    """How many items of one itemset have another gold in a second file of it."""
+    one, two = (pq.read_table(path, columns=["gold"])["gold"].to_pylist() for path in (known, new))
+    return sum(a != b for a, b in zip(one, two, strict=False))
 
 
 def place(part: Path, path: Path) -> None:
@@ -227,5 +297,10 @@ def notes_of(results: Iterable[Result]) -> list[str]:
 def closing(results: list[Result], out: Path) -> str:
     """The last line: how many files became what, and how many runs are new."""
     words = {"imported": "imported", "beside": "read along", "skipped": "skipped", "refused": "refused"}
-    counted = [f"{n} files {word}" for state, word in words.items() if (n := sum(r.state == state for r in results)) or state == "imported"]
-    return f"{', '.join(counted)}; {sum(len(r.new) for r in results)} new runs in {out}"
+    counted = [
+        f"{n} file{'' if n == 1 else 's'} {word}"
+        for state, word in words.items()
+        if (n := sum(r.state == state for r in results)) or state == "imported"
+    ]
+    new = sum(len(r.new) for r in results)
+    return f"{', '.join(counted)}; {new} new run{'' if new == 1 else 's'} in {out}"

@@ -36,8 +36,10 @@ def declare(out: Path, before: str, after: str, told: Mapping[str, Any]) -> tupl
     matches = records(con.sql("FROM item_matches($1, $2) ORDER BY ALL", params=[before_id, after_id]))
     if not sum(row["n_common"] for row in matches):
         raise CatalogError(f"{before_id} and {after_id} cannot be paired: {reason_unpaired(con, before_id, after_id)}")
-    pair = {"before_id": before_id, "after_id": after_id, **told}
-    pair["pair_id"] = told.get("pair_id") or f"{short(before_id)} -> {short(after_id)}"
+    stored = records(con.sql("FROM pairs WHERE before_id = $1 AND after_id = $2", params=[before_id, after_id]))
+    said = {name: value for name, value in told.items() if value is not None}  # what is not said again stays
+    pair = {**(stored[0] if stored else {}), "before_id": before_id, "after_id": after_id, **said}
+    pair["pair_id"] = pair.get("pair_id") or f"{short(before_id)} -> {short(after_id)}"
     known = con.execute("SELECT before_id, after_id FROM pairs WHERE pair_id = $1", [pair["pair_id"]]).fetchall()
     if known and known[0] != (before_id, after_id):
         raise CatalogError(f"pair {pair['pair_id']!r} is another one already: {known[0][0]} -> {known[0][1]}. Name this one with --id")

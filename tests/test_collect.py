@@ -294,6 +294,7 @@ def test_compact_is_the_same_catalog(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_killed_and_resumed(tmp_path):
     """kill -9 at several moments; every state is a sound catalog or empty, and the last call completes it."""
     out = tmp_path / "runs"

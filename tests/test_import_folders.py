@@ -112,17 +112,68 @@ def test_little_overlap_is_warned_about_and_none_refused(tmp_path):
         declare(tmp_path / "out", "b", "a", {"pair_id": "a -> b"})
 
 
-def test_other_golds_are_warned_about(tmp_path):
-    """The same free-form document graded against another target still pairs, and that is said."""
+def test_other_golds_are_said(tmp_path):
+    """The same free-form document graded against another target still pairs, and the import says so."""
+    logs = {}
     for name in ("x", "y"):
         rows = [
             lm_row(n, None, None, metrics=["exact_match"], exact_match=1.0, doc={"q": n}, target=name, resps=[["x"]], filtered_resps=["x"])
             for n in range(3)
         ]
-        load(tmp_path / "out", lm_log(tmp_path / name, rows, model=f"org/{name}"))
+        (logs[name],) = load(tmp_path / "out", lm_log(tmp_path / name, rows, model=f"org/{name}"))
+    assert logs["x"].notes == [] and logs["y"].notes == [
+        "quiz/main: 3 items have another gold here than in the logs before; theirs is kept"
+    ]
     con = connect(tmp_path / "out")
-    # the itemset's file is the first one's: the second model has the same items, so no second gold is stored
-    assert con.sql("SELECT DISTINCT gold FROM samples").fetchall() == [(["x"],)]
+    assert con.sql(
+        "SELECT n_common FROM item_matches((SELECT min(model_id) FROM models), (SELECT max(model_id) FROM models))"
+    ).fetchall() == [(3,)]
+
+
+def test_asked_differently_is_said(tmp_path):
+    """25 examples without a template against none with one, and another task of the same documents: compared, and said."""
+    from catalog.compare import warnings_of as compare_warnings
+
+    for name, shots, template in (("a", 25, None), ("b", 0, "{{ x }}")):
+        results = {
+            "configs": {"arc_easy": {}},
+            "n-shot": {"arc_easy": shots},
+            "chat_template": template,
+            "config": {"model_args": f"pretrained=org/{name}", "model_sha": "a" * 40},
+        }
+        load(tmp_path / "out", lm_log(tmp_path / name, [lm_row(n) for n in range(3)], task="arc_easy", results=results))
+    con = connect(tmp_path / "out")
+    said = compare_warnings(con, "org/a@" + "a" * 40, "org/b@" + "a" * 40)
+    assert said == ["acc, 1 task: not asked alike: shots 25 before, 0 after; template none before, model after"]
+
+
+def test_a_killed_import_leaves_nobody_and_nothing(tmp_path):
+    """kill -9 of the command: its workers end by themselves, and the next import removes what it left."""
+    import signal
+    import time
+
+    for n in range(6):
+        lm_log(tmp_path / "logs" / str(n), [lm_row(i, note="x" * 2000) for i in range(6000)], model=f"org/m{n}")
+    command = [sys.executable, "-m", "collect", "import", str(tmp_path / "logs"), "--out", str(tmp_path / "out"), "--jobs", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        while not list((tmp_path / "out").glob(".importing-*/*")):
+            time.sleep(0.05)
+        children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    deadline = time.time() + 30
+    while (
+        any(Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text() for pid in children)
+        and time.time() < deadline
+    ):
+        time.sleep(0.2)
+    assert children and time.time() < deadline
+    assert list((tmp_path / "out").iterdir())
+    done = collect("import", tmp_path / "logs", "--out", tmp_path / "out")
+    assert done.returncode == 0 and not list((tmp_path / "out").glob(".importing-*"))
+    assert connect(tmp_path / "out").sql("SELECT count(*) FROM runs").fetchall() == [(6,)]
 
 
 def test_errors_of_the_command(tmp_path, capsys):

@@ -7,7 +7,7 @@ import pytest
 from logs_by_hand import answers, corrects, lm_log, lm_row, load, refusal, write_lines
 
 from catalog import connect
-from collect.importers.lm_eval import choice_gold, continuations
+from collect.importers.lm_eval import continuations, target_gold
 from collect.importers.values import Mark, Metric, gold_indices, mark_of, option_named
 
 
@@ -155,14 +155,29 @@ def test_other_shapes_of_0_4(tmp_path):
     assert answers(tmp_path / "out") == [("org/model@unknown", "boolq/main", "acc", 0, "0", True, 1, "ok")]
 
 
-@pytest.mark.parametrize("target, texts, predicted, acc, gold", [
-    ("2", ["7", "8", "2"], 2, 1.0, [2]), ("2", ["2", "8", "9"], 0, 1.0, [0]),  # an index, or the option's text: acc tells
-    ("[0, 2]", ["a", "b", "c"], 2, 1.0, [0, 2]), ("yes", ["no", "yes"], 0, 0.0, [1]),
-    ("a text that is no option", ["same", "same"], 1, 0.0, [0]), ("0", ["a", "b"], 0, 0.0, [0]), ("a text", ["a", "b", "c"], 1, 0.0, None), (1, ["a", "b"], 1, "True", [1]),
+@pytest.mark.parametrize("target, texts, gold", [
+    ("2", ["7", "8", "2"], [2]), ("2", ["2", "8", "9"], [2]), (1, ["a", "b"], [1]), ("[0, 2]", ["a", "b", "c"], [0, 2]),
+    ("['c', 'a']", ["a", "b", "c"], [0, 2]), ("yes", ["no", "yes"], [1]), ("a text that is no option", ["same", "same"], None), ("9", ["a", "b"], None),
 ])  # fmt: skip
-def test_gold_of_a_target(target, texts, predicted, acc, gold):
-    """A target is an index, a list of them or a text; where it is no option, two options leave one answer."""
-    assert choice_gold(target, texts, predicted, acc) == gold
+def test_gold_of_a_target(target, texts, gold):
+    """Digits are an index, as the harness reads them; a list is one as JSON or Python text; else the option's text. Never by the answer."""
+    assert target_gold(target, texts) == gold
+
+
+def test_gold_that_only_the_grade_tells(tmp_path):
+    """winogrande logs a text that is no option: of two options the gold follows, and is no part of the item's identity."""
+    for model, lls, acc in (("a", (-1.0, -2.0), 1.0), ("b", (-1.0, -2.0), None)):
+        raw = lm_row(
+            0,
+            acc,
+            lls,
+            target="a rest of the sentence",
+            arguments={"gen_args_0": {"arg_0": "p", "arg_1": " x"}, "gen_args_1": {"arg_0": "q", "arg_1": " x"}},
+        )
+        load(tmp_path / "out", lm_log(tmp_path / model, [raw, lm_row(1)], model=f"org/{model}"))
+    con = connect(tmp_path / "out")
+    assert con.sql("SELECT count(DISTINCT sample_key) FROM samples").fetchall() == [(2,)]
+    assert con.sql("SELECT gold FROM samples WHERE source_id = '0'").fetchall() == [(["0"],)]
 
 
 def test_continuations_without_the_delimiter():

@@ -11,6 +11,18 @@ from typing import Any
 
 from collect.importers.values import Metric
 
+
+class NotALog(Exception):
+    """The file holds no answers graded right or wrong; the message says what it is.
+
+    kind: 'beside' a log and read along with it, 'other' (no suffix of logs), or of a 'shape' that says nothing of answers.
+    """
+
+    def __init__(self, reason: str, kind: str = "shape") -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
 Tick = Callable[[int], None]  # told how many bytes of the log were read since the last call
 
 
@@ -37,8 +49,8 @@ class Row:
     """One line of a log: an item asked once, graded by one or more metrics.
 
     key: sample_key without its occurrence. values, predicted, scores: by metric, named with its filter. replicate:
-    None where the log numbers no repeats; then the n-th row of one id and key is replicate n-1. parsed: False where the
-    log says that no answer could be read. error: why nothing was measured. item, occurrence, status and reason: only of
+    None where the log numbers no repeats; then the n-th row of one id and key is replicate n-1. unread: metrics for
+    which the log says that no answer could be read. error: why nothing was measured. item, occurrence, status and reason: only of
     the catalog's own export, where they are known; elsewhere they follow from the rest.
     """
 
@@ -56,7 +68,7 @@ class Row:
     predicted: dict[str, int] = field(default_factory=dict)
     scores: dict[str, Sequence[float]] = field(default_factory=dict)
     text: str | None = None
-    parsed: bool = True
+    unread: set[str] = field(default_factory=set)
     truncated: bool = False
     error: str | None = None
     n_tokens: int | None = None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
-from collect.importers import Told, every_eval_ever, inspect_ai, lighteval, lm_eval, lm_eval_v03, openai_jsonl, table
+from collect.importers import NotALog, Told, every_eval_ever, inspect_ai, lighteval, lm_eval, lm_eval_v03, openai_jsonl, table
 from collect.importers.reading import list_records
 
 FORMATS: dict[str, ModuleType] = {
@@ -22,17 +22,6 @@ BY_RECORD = ("lm-eval", "lm-eval-v0.3", "every-eval-ever", "openai-jsonl")  # to
 HEAD = 1 << 16
 SUMMARIES = {'"config_general"': "a results file of lighteval", '"evaluation_results"': "an aggregate of Every Eval Ever",
              '"n-shot"': "a results file of lm-eval", '"group_subtasks"': "a results file of lm-eval"}  # fmt: skip
-
-
-class NotALog(Exception):
-    """The file is no log of graded answers; the message says what it is.
-
-    kind: 'beside' a log and read along with it, 'other' (no suffix of logs), or of a 'shape' that says nothing of answers.
-    """
-
-    def __init__(self, reason: str, kind: str = "shape") -> None:
-        super().__init__(reason)
-        self.kind = kind
 
 
 def files_in(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -65,18 +54,25 @@ def format_of(path: Path, told: Told) -> str:
         raise CatalogError(f"{path.name} is empty")
     if head.startswith(b"version https://git-lfs"):
         raise CatalogError(f"{path.name} is a Git LFS pointer, not the log: fetch it with `git lfs pull`")
+    suffix = path.suffix.lower()
+    if suffix == ".json" and (kind := summary_kind(head)):
+        raise NotALog(kind, "beside")
     if told.format:
         return told.format
     if head.startswith(b"PK"):
         return zip_format(path)
     if head.startswith(b"PAR1"):
         return parquet_format(path, told)
-    if path.suffix in (".csv", ".tsv"):
-        header = next(csv.reader([head.decode("utf-8-sig", "replace").splitlines()[0]], delimiter="\t" if path.suffix == ".tsv" else ","))
-        return table_format(header, told)
-    if path.suffix not in (".json", ".jsonl", ".ndjson"):
-        if path.suffix in (".eval", ".parquet"):
-            raise CatalogError(f"{path.name} is damaged: it does not begin as a {path.suffix} file does")
+    if suffix in (".csv", ".tsv"):
+        if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise CatalogError(f"{path.name} is UTF-16: save it as UTF-8")
+        line = head.decode("utf-8-sig", "replace").splitlines()[0]
+        return table_format(next(csv.reader([line], delimiter=table.delimiter_of(line))), told)
+    if suffix not in (".json", ".jsonl", ".ndjson"):
+        if suffix in (".eval", ".parquet"):
+            raise CatalogError(f"{path.name} is damaged: it does not begin as a {suffix} file does")
+        if suffix in (".gz", ".zst", ".bz2", ".xz"):
+            raise NotALog(f"{suffix}: decompress it first")
         raise NotALog(f"{path.suffix or 'no suffix'}: not a suffix of logs", "other")
     return json_format(path, head, told)
 
@@ -111,7 +107,7 @@ def json_format(path: Path, head: bytes, told: Told) -> str:
             record = next(list_records(path, file, lambda _n: None), ("", ""))[1]
     else:
         with path.open("rb") as file:
-            line = file.readline()
+            line = next((line for line in file if line.strip()), b"")
         try:
             record = json.loads(line.decode("utf-8-sig"))
         except (ValueError, RecursionError) as error:
@@ -120,10 +116,14 @@ def json_format(path: Path, head: bytes, told: Told) -> str:
         raise NotALog("JSON, but no records of answers")
     if inspect_ai.fits(record):
         return "inspect"
-    for mark, kind in SUMMARIES.items():
-        if mark.strip('"') in record:
-            raise NotALog(kind, "beside")
     return next((name for name in BY_RECORD if FORMATS[name].fits(record)), None) or table_format(list(record), told)
+
+
+def summary_kind(head: bytes) -> str | None:
+    """Which harness's summary a JSON object is, from its beginning."""
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    inspect = '"eval"' in text and '"plan"' in text
+    return next((kind for mark, kind in SUMMARIES.items() if mark in text), None) if text.startswith("{") and not inspect else None
 
 
 def object_kind(path: Path, text: str, error: Exception) -> dict[str, object]:
@@ -131,13 +131,10 @@ def object_kind(path: Path, text: str, error: Exception) -> dict[str, object]:
 
     Raises:
         CatalogError: A .jsonl file does not begin with a JSON record.
-        NotALog: It is a known summary, or unknown.
+        NotALog: It is unknown.
     """
     if '"eval":' in text.replace('" :', '":') and '"version":' in text:
         return {"version": 2, "eval": {}, "plan": {}}
-    for mark, kind in SUMMARIES.items():
-        if mark in text:
-            raise NotALog(kind, "beside")
     if path.suffix != ".json":
         raise CatalogError(f"{path.name}:1: not JSON ({getattr(error, 'msg', error)}): {text[:60].splitlines()[0]}")
     raise NotALog("JSON, but no records of answers")

@@ -5,6 +5,7 @@ options and references. The converters' sample_hash differs between two prompts 
 stands in for the source's id where the user trusts ids.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -13,10 +14,10 @@ from typing import Any
 
 from catalog.identity import prompt_key, qog_key, src_key
 from collect.importers import About, Log, Row, Tick, Told
-from collect.importers.names import model_row, task_id_of
+from collect.importers.names import model_row, source_name, task_id_of
 from collect.importers.own import Own
 from collect.importers.reading import json_of, records
-from collect.importers.values import gold_indices, option_named, whole
+from collect.importers.values import gold_indices, option_named, whole, without_secrets
 
 
 def fits(head: Mapping[str, Any]) -> bool:
@@ -61,8 +62,8 @@ def row_of(where: str, raw: Mapping[str, Any], told: Told) -> Row:
     row.text = texts[0] if isinstance(texts, list) and texts else texts if isinstance(texts, str) else None
     if row.n_options and (at := option_named(answered, [""] * row.n_options)) is not None:
         row.predicted = {metric: at}
-    row.parsed = answered != "[invalid]"
-    row.error = str(raw["error"])[:120] if raw.get("error") else None
+    row.unread = {metric} if answered == "[invalid]" else set()
+    row.error = without_secrets(str(raw["error"])) if raw.get("error") else None
     row.n_tokens = (raw.get("token_usage") or {}).get("output_tokens")
     return row
 
@@ -104,6 +105,15 @@ def identify(row: Row, asked: Mapping[str, Any], metadata: Mapping[str, Any], to
         row.key = qog_key(question, options, gold if gold is not None else references)
 
 
+def moment(time: Any) -> str | None:
+    """Seconds since 1970, as text or number, or an ISO time; None if it is neither."""
+    with contextlib.suppress(ValueError, TypeError, OverflowError, OSError):
+        return datetime.fromtimestamp(float(time), UTC).strftime("%Y-%m-%d %H:%M:%S")
+    with contextlib.suppress(ValueError, TypeError):
+        return datetime.fromisoformat(str(time)).strftime("%Y-%m-%d %H:%M:%S")
+    return None
+
+
 def about(aggregate: Mapping[str, Any], model: str, task: str, epochs: set[int]) -> About:
     """Model, protocol and origin from the aggregate."""
     info = aggregate.get("model_info") or {}
@@ -117,7 +127,6 @@ def about(aggregate: Mapping[str, Any], model: str, task: str, epochs: set[int])
     arguments = generation.get("generation_args") or {}
     source = (results[0].get("source_data") or {}) if results else {}
     library = aggregate.get("eval_library") or {}
-    time = aggregate.get("evaluation_timestamp")
     temperature = arguments.get("temperature") or ((arguments.get("eval_plan") or {}).get("config") or {}).get("temperature")
     return About(
         model=model_row(str(info.get("id") or model), details.get("revision"), n_params=whole(details.get("num_parameters"))),
@@ -132,6 +141,6 @@ def about(aggregate: Mapping[str, Any], model: str, task: str, epochs: set[int])
         },
         run={"engine": f"every-eval-ever {library.get('name', '')}".strip(),
              "versions": json.dumps({str(library["name"]): str(library.get("version"))}) if library.get("name") else None,
-             "collected_at": datetime.fromtimestamp(float(time), UTC).strftime("%Y-%m-%d %H:%M:%S") if time else None},
-        itemset={"source": source.get("dataset_name")},
+             "collected_at": moment(aggregate.get("evaluation_timestamp"))},
+        itemset={"source": source_name(source.get("dataset_name"))},
     )  # fmt: skip

@@ -5,7 +5,6 @@ C (correct), I (incorrect), P (partial), N (no answer), numbers, or dicts of the
 input, choices and target are the item's identity; options that inspect shuffled are logged shuffled and do not pair.
 """
 
-import hashlib
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -15,10 +14,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from catalog.errors import CatalogError
-from catalog.identity import qog_key
+from catalog.identity import digest, qog_key
 from collect.importers import About, Log, Row, Tick, Told
-from collect.importers.names import model_row, task_id_of
-from collect.importers.values import LETTERS, whole
+from collect.importers.names import model_row, source_name, task_id_of
+from collect.importers.values import LETTERS, option_named, short_hash, whole, without_secrets
 
 ZSTD = 93  # zipfile of Python 3.14 knows it, older ones refuse the member
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
@@ -99,28 +98,40 @@ def row_of(where: str, sample: Mapping[str, Any]) -> Row:
     question = plain_text(sample.get("input"), sample.get("attachments") or {})
     options = [str(c) for c in sample.get("choices") or []]
     targets = sample.get("target")
-    targets = [str(t) for t in targets] if isinstance(targets, list) else [str(targets)]
-    gold = [LETTERS.find(t.strip()) for t in targets] if options else []
+    targets = [str(t) for t in (targets if isinstance(targets, list) else [targets]) if t not in (None, "")]
     row = Row(where, "", {}, source_id=str(sample.get("id")), position=whole(sample.get("id")), replicate=(sample.get("epoch") or 1) - 1)
-    if len(options) >= 2 and gold and all(0 <= g < len(options) for g in gold):
-        row.answer, row.n_options = "choice" if len(set(gold)) == 1 else "multi", len(options)
-        row.gold = [str(g) for g in sorted(set(gold))]
-        row.key = qog_key(question, options, gold)
+    if len(options) >= 2:
+        gold = choice_gold(targets, options)
+        row.answer, row.n_options = "multi" if gold and len(gold) > 1 else "choice", len(options)
+        row.gold = [str(g) for g in gold] if gold else None
+        row.key = qog_key(question, options, gold if gold else targets)
     else:
-        row.gold = targets
+        row.gold = targets or None
         row.key = qog_key(question, options, targets)
     output = sample.get("output") or {}
     row.text = output.get("completion") or None
     row.n_tokens = (output.get("usage") or {}).get("output_tokens")
     error = sample.get("error")
     if error:
-        row.error = f"error: {str(error.get('message') if isinstance(error, dict) else error).strip().splitlines()[0]:.120}"
+        row.error = f"error: {without_secrets(str(error.get('message') if isinstance(error, dict) else error))}"
     read_scores(row, sample.get("scores") or {})
     if not row.values and not row.error:
         row.error = "unscored"
     stopped = next((choice.get("stop_reason") for choice in output.get("choices") or []), None)
     row.truncated = stopped in ("max_tokens", "model_length")
     return row
+
+
+def choice_gold(targets: list[str], options: list[str]) -> list[int] | None:
+    """The gold options: letters (several in one target are several golds) or an option's text; None if one is neither."""
+    found: set[int | None] = set()
+    for target in targets:
+        letters = [LETTERS.find(letter) for letter in target.strip()]
+        if letters and all(0 <= at < len(options) for at in letters) and target not in options:
+            found |= set(letters)
+        else:
+            found.add(option_named(target, options, index=False))
+    return None if not found or None in found else sorted(at for at in found if at is not None)
 
 
 def read_scores(row: Row, scores: Mapping[str, Any]) -> None:
@@ -134,7 +145,7 @@ def read_scores(row: Row, scores: Mapping[str, Any]) -> None:
         if row.n_options and 0 <= letter < row.n_options:
             row.predicted |= dict.fromkeys(parts, letter)
         if value == "N" or (row.n_options and answer == ""):
-            row.parsed = False
+            row.unread |= set(parts)
 
 
 def plain_text(content: Any, attachments: Mapping[str, str]) -> str:
@@ -142,26 +153,36 @@ def plain_text(content: Any, attachments: Mapping[str, str]) -> str:
     if isinstance(content, str):
         return attachments.get(content.removeprefix("attachment://"), content) if content.startswith("attachment://") else content
     if isinstance(content, list):
-        return "\n".join(
-            plain_text(part.get("content", part.get("text")) if isinstance(part, dict) else part, attachments) for part in content
-        )
+        return "\n".join(part_text(part, attachments) for part in content)
     return "" if content is None else str(content)
+
+
+def part_text(part: Any, attachments: Mapping[str, str]) -> str:
+    """The text of a message or of a part of one; of an image or a file its hash, so that two of one text stay two items."""
+    if not isinstance(part, dict):
+        return plain_text(part, attachments)
+    text = part.get("content", part.get("text"))
+    return plain_text(text, attachments) if text is not None else digest({k: v for k, v in part.items() if k != "id"})
 
 
 def about(header: Mapping[str, Any], seen: Mapping[str, Any]) -> About:
     """Model, protocol and origin of a log."""
     asked, plan = header.get("eval") or {}, header.get("plan") or {}
     config = {**(plan.get("config") or {}), **{k: v for k, v in (asked.get("model_generate_config") or {}).items() if v is not None}}
-    name = str(asked.get("model") or "")
-    path = (asked.get("model_args") or {}).get("model_path")
+    name, told = str(asked.get("model") or ""), asked.get("model_args") or {}
+    plain = name.partition("/")[2] if name.count("/") > 1 else name  # provider/org/name
+    loaded = [f"{key}={told[key]}" for key in ("load_in_4bit", "load_in_8bit", "quantization") if told.get(key)]
     snapshots = seen["snapshots"] - {name, name.rsplit("/", 1)[-1], "local"}
+    revision = [*snapshots] if len(snapshots) == 1 else ["unknown"] if loaded else []
     solvers = json.dumps([[s.get("solver"), s.get("params")] for s in plan.get("steps") or []], sort_keys=True)
     temperature = config.get("temperature")
-    details = {"harness": "inspect", "task": asked.get("task"), "version": asked.get("task_version"), "args": asked.get("task_args"),
-               "solvers": hashlib.sha256(solvers.encode()).hexdigest()[:12]}  # fmt: skip
+    arguments = json.dumps(asked.get("task_args") or {}, sort_keys=True)  # may hold keys and paths: only their hash is kept
+    details = {"harness": "inspect", "task": asked.get("task"), "version": asked.get("task_version"), "args": short_hash(arguments),
+               "solvers": short_hash(solvers)}  # fmt: skip
     dataset = asked.get("dataset") or {}
+    revised = "+".join([*revision, *loaded]) or None
     return About(
-        model=model_row(str(path or name), snapshots.pop() if len(snapshots) == 1 else None),
+        model=model_row(str(told.get("model_path") or plain), revised, quantisation=",".join(loaded) or None),
         task_id=task_id_of(str(asked.get("task") or "")),
         protocol={
             "prompt_style": str(asked.get("task") or "") or None, "temperature": temperature, "top_p": config.get("top_p"),
@@ -172,5 +193,5 @@ def about(header: Mapping[str, Any], seen: Mapping[str, Any]) -> About:
         run={"engine": f"inspect {name.partition('/')[0]}", "rng_seed": config.get("seed"),
              "versions": json.dumps({k: str(v) for k, v in (asked.get("packages") or {}).items()}, sort_keys=True),
              "collected_at": str(asked.get("created") or "")[:19].replace("T", " ") or None},
-        itemset={"source": dataset.get("name")},
+        itemset={"source": source_name(dataset.get("name"))},
     )  # fmt: skip

@@ -4,6 +4,7 @@ Null-typed columns and lists of null are what Arrow writes where a file has no v
 logged (0.11 on: without template and shots; before: with both) with options and gold is the item's identity.
 """
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +17,12 @@ import pyarrow.parquet as pq
 from catalog.errors import CatalogError
 from catalog.identity import prompt_key
 from collect.importers import About, Log, Row, Tick, Told
-from collect.importers.names import model_row, task_id_of
+from collect.importers.names import model_row, source_name, task_id_of
 from collect.importers.reading import json_of
-from collect.importers.values import best, option_named, whole
+from collect.importers.values import best, listed, option_named, short_hash, whole
 
 NAMED = re.compile(r"details_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d[.\d]*)\.parquet")
-STRUCTS = ["doc.query", "doc.choices", "doc.gold_index", "doc.id", "doc.sampling_methods", "metric", "model_response.text",
+STRUCTS = ["doc.query", "doc.choices", "doc.gold_index", "doc.id", "metric", "model_response.text",
            "model_response.text_post_processed", "model_response.logprobs", "model_response.output_tokens"]  # fmt: skip
 FLAT = ["full_prompt", "choices", "gold_index", "gold", "predictions", "metrics"]
 
@@ -50,7 +51,7 @@ def open_log(path: Path, _told: Told, tick: Tick) -> Log:
             for raw in batch.to_pylist():
                 row = struct_row(raw, results, task) if structs else flat_row(raw)
                 row.where, n = f"{path.name}, row {n}", n + 1
-                seen["scored"] = bool(row.scores)
+                seen["scored"] = bool(row.scores) or seen.get("scored", False)
                 yield row
 
     log.rows = rows()
@@ -79,14 +80,14 @@ def struct_row(raw: Mapping[str, Any], results: Mapping[str, Any], task: str) ->
 
 def flat_row(raw: Mapping[str, Any]) -> Row:
     """A row before 0.11: full_prompt, choices, gold_index, predictions, metrics."""
-    options, gold = listed(raw.get("choices")), indices(raw.get("gold_index"))
+    options, gold = texts(raw.get("choices")), indices(listed(raw.get("gold_index")))
     if not gold:
         options, gold = [], []
-    predictions = listed(raw.get("predictions"))
-    metrics = raw["metrics"] if isinstance(raw["metrics"], dict) else json.loads(str(raw["metrics"]))
+    predictions = texts(raw.get("predictions"))
+    metrics = raw["metrics"] if isinstance(raw["metrics"], dict) else ast.literal_eval(str(raw["metrics"]))
     row = graded(str(raw["full_prompt"]), options, gold, metrics, predictions[0] if predictions else None)
     if not row.gold:
-        row.gold = listed(raw.get("gold")) or None
+        row.gold = texts(raw.get("gold")) or None
     return row
 
 
@@ -97,7 +98,7 @@ def graded(prompt: str, options: list[str], gold: list[int], values: dict[str, A
     if len(options) >= 2 and inside and len(set(inside)) < len(options):
         row.answer, row.n_options = "choice" if len(set(inside)) == 1 else "multi", len(options)
         row.gold = [str(g) for g in sorted(set(inside))]
-        if (answered := option_named(text, options)) is not None:
+        if (answered := option_named(text, options, index=False)) is not None:
             row.predicted = dict.fromkeys(row.values, answered)
     else:
         row.gold = [options[g] for g in inside] or None
@@ -109,16 +110,10 @@ def indices(gold: Any) -> list[int]:
     return [g for value in (gold if isinstance(gold, list) else [gold]) if (g := whole(value)) is not None]
 
 
-def listed(value: Any) -> list[str]:
-    """A list of texts, which some versions logged as a list and some as its JSON or Python text."""
-    if isinstance(value, list):
-        return [str(v) for v in value]
-    if isinstance(value, str) and value.startswith("["):
-        try:
-            return [str(v) for v in json.loads(value)]
-        except ValueError:
-            return [value]
-    return [] if value is None else [str(value)]
+def texts(value: Any) -> list[str]:
+    """A list of texts, which some versions logged as its JSON or Python text."""
+    found = listed(value)
+    return [str(v) for v in found] if isinstance(found, list) else [] if found is None else [str(found)]
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -148,7 +143,8 @@ def about(path: Path, results: Mapping[str, Any], task: str, seen: Mapping[str, 
     protocol: dict[str, Any] = {
         "prompt_style": task, "shots": shots,
         "dtype": str(config.get("dtype") or general.get("model_dtype") or "").removeprefix("torch.") or None,
-        "details": json.dumps({"harness": "lighteval", "prompt": settings.get("prompt_function"), "system": config.get("system_prompt")}),
+        "details": json.dumps({"harness": "lighteval", "prompt": settings.get("prompt_function"),
+                               "system": short_hash(config.get("system_prompt"))}),
         "decoding": "scored" if seen.get("scored") else "sampled" if (parameters.get("temperature") or 0) > 0 else "greedy",
     }  # fmt: skip
     if not seen.get("scored"):
@@ -161,7 +157,7 @@ def about(path: Path, results: Mapping[str, Any], task: str, seen: Mapping[str, 
         protocol=protocol,
         run={"engine": "lighteval", "rng_seed": parameters.get("seed"),
              "collected_at": time.strftime("%Y-%m-%d %H:%M:%S") if time else None},
-        itemset={"source": settings.get("hf_repo"), "split": next(iter(settings.get("evaluation_splits") or []), None)},
+        itemset={"source": source_name(settings.get("hf_repo")), "split": next(iter(settings.get("evaluation_splits") or []), None)},
         claims={name: (None, value) for name, value in printed.items() if not name.endswith("_stderr")},
     )  # fmt: skip
 

@@ -4,20 +4,20 @@ Shapes seen: 0.4.2 to 0.4.13. `arguments` is a dict or a list of lists, metrics 
 the variant of a metric. The doc is the raw row of the benchmark: its canonical JSON is the item's identity.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from catalog.identity import doc_key, prompt_key
 from collect.importers import About, Log, Row, Tick, Told
-from collect.importers.names import model_row, task_id_of
+from collect.importers.names import model_row, source_name, task_id_of
 from collect.importers.own import Own
 from collect.importers.reading import json_of, records
-from collect.importers.values import LETTERS, best, gold_indices, mark_of, option_named, whole
+from collect.importers.values import LETTERS, best, gold_indices, listed, mark_of, option_named, short_hash, whole
 
 NOT_METRICS = frozenset(
     ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash", "target_hash")
@@ -69,24 +69,38 @@ def row_of(where: str, raw: Mapping[str, Any], config: Mapping[str, Any]) -> Row
     suffix = "" if filter_name in (None, "none") else f",{filter_name}"
     names = raw.get("metrics") or [name for name in raw if name not in NOT_METRICS]
     values = {f"{name}{suffix}": raw.get(name) for name in names}
-    k, gold, predicted, scores = choice_of(raw, config, values)
-    row = Row(where, "", values, source_id=str(raw["doc_id"]), position=whole(raw["doc_id"]), predicted=predicted, scores=scores)
-    if k:
-        row.answer, row.n_options = "multi" if gold and len(gold) > 1 else "choice", k
-        row.gold = [str(g) for g in gold] if gold is not None else None
+    asked = choice_of(raw, config, values)
+    row = Row(
+        where, "", values, source_id=str(raw["doc_id"]), position=whole(raw["doc_id"]), predicted=asked.predicted, scores=asked.scores
+    )
+    if asked.k:
+        row.answer, row.n_options = "multi" if asked.gold and len(asked.gold) > 1 else "choice", asked.k
+        row.gold = [str(g) for g in asked.gold or asked.inferred] or None
     else:
         row.gold = free_gold(raw.get("target"))
-    row.key = doc_key(doc, k, gold) if doc is not None else prompt_key(prompt_of(raw), [], row.gold or [])
-    if not scores:
+    row.key = doc_key(doc, asked.k, asked.gold) if doc is not None else prompt_key(prompt_of(raw), [], row.gold or [])
+    if option_lls(raw) is None:
         row.text = first_text(raw.get("resps"))
-        row.parsed = first_text(raw.get("filtered_resps")) != UNREAD
+        row.unread = set(values) if first_text(raw.get("filtered_resps")) == UNREAD else set()
     return row
 
 
-def choice_of(
-    raw: Mapping[str, Any], config: Mapping[str, Any], values: Mapping[str, Any]
-) -> tuple[int | None, list[int] | None, dict[str, int], dict[str, Sequence[float]]]:
-    """Number of options, gold, and by metric the predicted option and the options' scores; unknown where the log has none."""
+@dataclass
+class Choice:
+    """What a record says of its options: their number k (None: no choice), gold, and by metric the predicted one and all scores.
+
+    inferred: gold that follows from the grade alone; it is shown, but no part of the item's identity.
+    """
+
+    k: int | None = None
+    gold: list[int] | None = None
+    inferred: list[int] = field(default_factory=list)
+    predicted: dict[str, int] = field(default_factory=dict)
+    scores: dict[str, Sequence[float]] = field(default_factory=dict)
+
+
+def choice_of(raw: Mapping[str, Any], config: Mapping[str, Any], values: Mapping[str, Any]) -> Choice:
+    """The options of a record; unknown where the log has none."""
     lls = option_lls(raw)
     if lls is None:
         return generated_choice(raw, values)
@@ -94,42 +108,42 @@ def choice_of(
     if "acc_mutual_info" in values and len(lls) % 2 == 0:  # the second half has no context
         lls, texts = lls[: len(lls) // 2], texts[: len(lls) // 2]
     if len(lls) < 2:
-        return None, None, {}, {}
-    scores: dict[str, Sequence[float]] = {"acc": lls}
-    if len(texts) == len(lls) and all(texts):
-        scores["acc_norm"] = [ll / len(text) for ll, text in zip(lls, texts, strict=True)]
-        scores["acc_bytes"] = [ll / len(text.encode("utf-8", "surrogatepass")) for ll, text in zip(lls, texts, strict=True)]
-    scores = {name: found for name, found in scores.items() if name in values}
-    predicted = {name: at for name, found in scores.items() if (at := best(found)) is not None}
-    gold = choice_gold(raw.get("target"), texts if len(texts) == len(lls) else [""] * len(lls), predicted.get("acc"), values.get("acc"))
-    return len(lls), gold, predicted, scores
+        return Choice()
+    told = len(texts) == len(lls) and all(texts)
+    lengths = {"acc": [1] * len(lls)}
+    if told:
+        lengths |= {"acc_norm": [len(t) for t in texts], "acc_bytes": [len(t.encode("utf-8", "surrogatepass")) for t in texts]}
+    named = {metric: lengths[name] for metric in values if (name := metric.partition(",")[0]) in lengths}
+    choice = Choice(len(lls), target_gold(raw.get("target"), texts if told else [""] * len(lls)))
+    choice.scores = {metric: [ll / n for ll, n in zip(lls, over, strict=True)] for metric, over in named.items()}
+    choice.predicted = {metric: at for metric, found in choice.scores.items() if (at := best(found)) is not None}
+    right = mark_of(values.get("acc")).number
+    if choice.gold is None and len(lls) == 2 and "acc" in choice.predicted and right is not None:
+        at = choice.predicted["acc"]  # winogrande logs no index: of two options it follows
+        choice.inferred = [at if right else 1 - at]
+    return choice
 
 
-def choice_gold(target: Any, texts: Sequence[str], predicted: int | None, acc: Any) -> list[int] | None:
-    """The gold options. A target is an index ("0", 0, "[0, 2]") or a text; acc tells the two apart where they differ."""
-    right = mark_of(acc).number
-    readings = [found for reading in (listed(target), target) if (found := gold_indices(reading, texts)) is not None]
-    if predicted is None or right is None:
-        return readings[0] if readings else None
-    if not readings and len(texts) == 2:  # winogrande logs no index: of two options it follows
-        return [predicted if right else 1 - predicted]
-    return next((gold for gold in readings if (predicted in gold) == bool(right)), readings[0] if readings else None)
+def target_gold(target: Any, texts: Sequence[str]) -> list[int] | None:
+    """The gold options of a target: digits are an index, as the harness itself reads them, else it is an option's text."""
+    golds = listed(target)
+    return gold_indices(
+        [at if (at := whole(gold)) is not None else gold for gold in (golds if isinstance(golds, list) else [golds])], texts
+    )
 
 
-def generated_choice(
-    raw: Mapping[str, Any], values: Mapping[str, Any]
-) -> tuple[int | None, list[int] | None, dict[str, int], dict[str, Sequence[float]]]:
+def generated_choice(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Choice:
     """A generated answer to an item whose doc lists its options and whose target is a letter: still one of k."""
     doc, target = raw.get("doc"), raw.get("target")
     options = next((doc[name] for name in ("choices", "options", "endings") if name in doc), None) if isinstance(doc, dict) else None
     options = options.get("text") if isinstance(options, dict) else options
     if not (isinstance(options, list) and len(options) >= 2 and all(isinstance(o, str) for o in options) and isinstance(target, str)):
-        return None, None, {}, {}
+        return Choice()
     letter = target.strip().strip("()")
     if len(letter) != 1 or not 0 <= LETTERS.find(letter) < len(options):
-        return None, None, {}, {}
-    answered = option_named(first_text(raw.get("filtered_resps")), options)
-    return len(options), [LETTERS.index(letter)], dict.fromkeys(values, answered) if answered is not None else {}, {}
+        return Choice()
+    answered = option_named(first_text(raw.get("filtered_resps")), options, index=False)
+    return Choice(len(options), [LETTERS.index(letter)], predicted=dict.fromkeys(values, answered) if answered is not None else {})
 
 
 def option_lls(raw: Mapping[str, Any]) -> list[float] | None:
@@ -141,29 +155,22 @@ def option_lls(raw: Mapping[str, Any]) -> list[float] | None:
     return [n if n is not None else float("nan") for n in numbers]
 
 
+def requests(raw: Mapping[str, Any]) -> list[list[Any]]:
+    """The arguments of every request of a record: a dict of dicts, in older files a list of lists."""
+    arguments = raw.get("arguments") or {}
+    return [list(a.values()) for a in arguments.values()] if isinstance(arguments, dict) else [list(a) for a in arguments]
+
+
 def continuations(raw: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     """The options' texts as scored, without the delimiter before them."""
-    arguments = raw.get("arguments") or {}
-    pairs = [list(a.values()) for a in arguments.values()] if isinstance(arguments, dict) else arguments
     delimiter = str(config.get("target_delimiter", " "))
-    return [str(pair[1]).removeprefix(delimiter) if isinstance(pair, list) and len(pair) > 1 else "" for pair in pairs]
-
-
-def listed(target: Any) -> Any:
-    """The golds of a target: an index, the string of one, or of a list of them."""
-    if isinstance(target, str) and target.startswith("["):
-        try:
-            return json.loads(target)
-        except ValueError:
-            return target
-    return whole(target) if whole(target) is not None else target
+    return [str(pair[1]).removeprefix(delimiter) if len(pair) > 1 else "" for pair in requests(raw)]
 
 
 def free_gold(target: Any) -> list[str] | None:
     """Accepted texts of a free-form item."""
-    if target is None:
-        return None
-    return [str(t) for t in target] if isinstance(target, list) else [str(target)]
+    golds = listed(target)
+    return None if golds is None else [str(g) for g in golds] if isinstance(golds, list) else [str(golds)]
 
 
 def first_text(responses: Any) -> str | None:
@@ -175,15 +182,13 @@ def first_text(responses: Any) -> str | None:
 
 def prompt_of(raw: Mapping[str, Any]) -> str:
     """The text put to the model."""
-    arguments = raw.get("arguments") or {}
-    pairs = [list(a.values()) for a in arguments.values()] if isinstance(arguments, dict) else arguments
+    pairs = requests(raw)
     return str(pairs[0][0]) if pairs and pairs[0] else ""
 
 
 def generation_arguments(raw: Mapping[str, Any]) -> dict[str, Any]:
     """How the answer was generated, as sent with the request; {} for scored options."""
-    arguments = raw.get("arguments") or {}
-    pairs = [list(a.values()) for a in arguments.values()] if isinstance(arguments, dict) else arguments
+    pairs = requests(raw)
     last = pairs[0][-1] if pairs and pairs[0] else None
     return last if isinstance(last, dict) else {}
 
@@ -205,11 +210,17 @@ def about(path: Path, results: Mapping[str, Any], task: str, config: Mapping[str
             "collected_at": time.strftime("%Y-%m-%d %H:%M:%S") if time else None,
         },
         itemset={
-            "source": "/".join(filter(None, (config.get("dataset_path"), config.get("dataset_name")))) or None,
+            "source": "/".join(filter(None, (source_name(config.get("dataset_path")), config.get("dataset_name")))) or None,
             "split": config.get("test_split") or config.get("validation_split"),
         },
         claims=claims if n is None or isinstance(n, int) else {},
     )  # fmt: skip
+
+
+LOADED = ("load_in_4bit", "load_in_8bit", "quantization", "gptqmodel", "autogptq", "gguf_file", "subfolder")  # other weights
+ADAPTERS = ("peft", "delta", "lora_local_path")
+ASKED = ("enable_thinking", "think_end_token", "add_bos_token", "system_instruction")  # another way of asking
+UNSET = (None, "", "None", "False", "false", "0", False, 0)
 
 
 def model_of(path: Path, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,18 +231,17 @@ def model_of(path: Path, results: Mapping[str, Any]) -> dict[str, Any]:
     sha = general.get("model_sha") or told.get("revision") or general.get("model_revision")
     if not name:
         return {"name_guessed": path.parent.name.replace("__", "/")}
-    loaded = [f"{key}={told[key]}" for key in ("load_in_4bit", "load_in_8bit", "quantization", "gguf_file", "subfolder") if told.get(key)]
+    loaded = [f"{key}={told[key]}" for key in LOADED if key in told]
     rest = {"n_params": whole(general.get("model_num_parameters")), "quantisation": ",".join(loaded) or None}
-    if adapter := told.get("peft") or told.get("delta"):
+    if adapter := next((told[key] for key in ADAPTERS if key in told), None):
         return model_row(str(adapter), None, parents=[model_row(str(name), sha)["model_id"]], **rest)
     return model_row(str(name), "+".join(filter(None, (sha or ("unknown" if loaded else None), *loaded))) or None, **rest)
 
 
 def arguments_of(model_args: Any) -> dict[str, Any]:
-    """'pretrained=a/b,dtype=float16' or a dict, as a dict."""
-    if isinstance(model_args, dict):
-        return model_args
-    return dict(part.split("=", 1) for part in str(model_args or "").split(",") if "=" in part)
+    """'pretrained=a/b,dtype=float16' or a dict, as a dict; what is set to nothing is left out."""
+    found = model_args if isinstance(model_args, dict) else dict(p.split("=", 1) for p in str(model_args or "").split(",") if "=" in p)
+    return {key: value for key, value in found.items() if value not in UNSET}
 
 
 def protocol_of(results: Mapping[str, Any], task: str, config: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,6 +253,7 @@ def protocol_of(results: Mapping[str, Any], task: str, config: Mapping[str, Any]
         "harness": "lm-eval", "task": task, "version": results.get("versions", {}).get(task),
         "prompt": short_hash(config.get("doc_to_text")), "system": results.get("system_instruction_sha"),
         "multiturn": results.get("fewshot_as_multiturn") or None,
+        **{key: str(value)[:40] for key, value in arguments_of(results.get("config", {}).get("model_args")).items() if key in ASKED},
     }  # fmt: skip
     sampled = bool(asked.get("do_sample")) or (asked.get("temperature") or 0) > 0
     protocol: dict[str, Any] = {
@@ -258,11 +269,6 @@ def protocol_of(results: Mapping[str, Any], task: str, config: Mapping[str, Any]
             "max_new_tokens": whole(asked.get("max_gen_toks") or asked.get("max_new_tokens")),
         }  # fmt: skip
     return protocol
-
-
-def short_hash(text: Any) -> str | None:
-    """12 hex digits for a text, so that two templates are told apart without repeating them."""
-    return hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()[:12] if text is not None else None
 
 
 def versions_of(results: Mapping[str, Any]) -> str | None:

@@ -34,7 +34,8 @@ def open_log(path: Path, told: Told, tick: Tick) -> Log:
     def rows() -> Iterator[Row]:
         for where, raw in records(path, told, tick, log.notes):
             row = row_of(where, raw)
-            described.protocol["decoding"] = "scored" if row.n_options else None
+            if row.n_options:
+                described.protocol["decoding"] = "scored"
             yield row
 
     log.rows = rows()

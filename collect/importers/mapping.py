@@ -26,8 +26,8 @@ def told_of(args: argparse.Namespace) -> Told:
             told[name] = getattr(args, name)
     columns = {**told.get("columns", {}), **dict(column(text) for text in args.column or [])}
     metrics = told.get("metric") or []
-    if (told.get("replicate") or 0) < 0:
-        raise CatalogError(f"--replicate {told['replicate']}: wanted 0, 1, ...")
+    if not 0 <= (told.get("replicate") or 0) < 1_000_000:
+        raise CatalogError(f"--replicate {told['replicate']}: wanted 0, 1, ... below a million")
     return Told(
         format=told.get("format"), model=told.get("model"), task=told.get("task"), replicate=told.get("replicate"),
         metrics=tuple(Metric.parse(m) for m in ([metrics] if isinstance(metrics, str) else metrics)), columns=columns,

@@ -32,10 +32,22 @@ def model_id_of(name: str, revision: str | None = None) -> str:
         raise CatalogError("the model's name is empty: give it with --model org/name@revision")
     if cached := CACHED.search(name):
         return f"{cached[1]}/{cached[2]}@{cached[3]}"
-    if name.startswith(("/", ".", "~")) or "\\" in name or name.partition("@")[0].count("/") > 1:
+    if is_path(name):
         return f"local/{path_name(name)}@path-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     named = name if "@" in name else f"{name}@{revision or 'unknown'}"
     return named if "/" in named.partition("@")[0] or re.fullmatch(r"[0-9a-f]{40}", revision or "") else f"local/{named}"
+
+
+def is_path(name: str) -> bool:
+    """Whether a name lies in somebody's file system or on a host, and must not be stored."""
+    return name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1 or bool(re.search(r"[:@][^@]*/", name))
+
+
+def source_name(name: Any) -> str | None:
+    """A dataset's name; of a path only the last part."""
+    if not name:
+        return None
+    return path_name(str(name)) if is_path(str(name)) else str(name)
 
 
 def path_name(path: str) -> str:
@@ -48,7 +60,9 @@ def path_name(path: str) -> str:
 
 
 def model_row(name: str, revision: str | None = None, **told: Any) -> dict[str, Any]:
-    """A row of `models`; `told`: n_params, parents, quantisation where the log has them."""
+    """A row of `models`, {} without a name; `told`: n_params, parents, quantisation where the log has them."""
+    if not name.strip():
+        return {}
     return {"model_id": model_id_of(name, revision), **{k: v for k, v in told.items() if v is not None}}
 
 
@@ -66,10 +80,12 @@ def known_tasks() -> dict[str, str]:
 
 
 def task_id_of(name: str) -> str:
-    """'leaderboard|mmlu:anatomy|5', 'mmlu_anatomy', 'hendrycksTest-anatomy' -> 'mmlu/anatomy'.
+    """'leaderboard|mmlu:anatomy|5', 'mmlu_anatomy', 'hendrycksTest-anatomy' -> 'mmlu/anatomy'; '' where there is no name.
 
     Known are the tasks of the paper's map; any other keeps its name: 'mmlu_pro_law' -> 'mmlu_pro_law/main'.
     """
+    if not name.strip():
+        return ""
     parts = name.split("|")
     plain = next((p for p in (parts[1:2] if len(parts) > 2 else parts[:1])), name)  # suite|task|shots, task|shots
     plain = plain.rsplit("/", 1)[-1] if plain.startswith("inspect_evals/") else plain

@@ -8,7 +8,7 @@ from typing import Any
 from catalog.errors import CatalogError
 from catalog.identity import itemset_id_of, protocol_id_of, run_id_of
 from collect.cards import BEHAVIOURAL
-from collect.importers import About, Log, Told
+from collect.importers import About, Log, NotALog, Told
 from collect.importers.names import model_row, task_id_of
 from collect.importers.spool import OUTCOMES, Series, Spool
 from collect.importers.values import CORRECTNESS, Metric
@@ -30,6 +30,7 @@ class Run:
     n_items: int
     n_measured: int
     n_correct: int
+    decoding: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,15 @@ def chosen(found: list[Series], log: Log, told: Told) -> list[tuple[Series, Metr
     """The metrics to import: those asked for, else those that say right or wrong; never averaged, never rounded.
 
     Raises:
-        CatalogError: None is left, or one asked for is missing or is not 0 or 1 and has no threshold.
+        NotALog: No metric is named as one that says right or wrong.
+        CatalogError: None of them is 0 or 1, or one asked for is missing or is neither and has no threshold.
     """
     if told.metrics:
         return asked_for(found, log, told)
-    candidates = [s for s in found if CORRECTNESS.search(s.metric) or log.every_metric] or found
+    candidates = [s for s in found if CORRECTNESS.search(s.metric) or log.every_metric]
+    if found and not candidates:
+        names = ", ".join(s.metric for s in found)
+        raise NotALog(f"no metric whose name says right or wrong ({names}): choose one with --metric NAME or --metric 'NAME>=X'")
     taken = [s for s in candidates if s.binary(None)]
     if not taken:
         why = ", ".join(f"{s.metric} ({s.why_not()})" for s in found) or "no metric, every answer is unscored"
@@ -212,4 +217,4 @@ def write_run(group: Group, series: Series, bound: Metric | None, replicate: int
             path = run_file(group.staging, table, run["model_id"], run["run_id"])
             write_stream(path, table, reader, card if table == "outcomes" else None)
     return Run(run["run_id"], run["model_id"], card["itemsets"][0]["task_id"], card["protocols"][0]["setting"], run["replicate"],
-               run["itemset_id"], n, n_measured, n_correct)  # fmt: skip
+               run["itemset_id"], n, n_measured, n_correct, card["protocols"][0].get("decoding"))  # fmt: skip

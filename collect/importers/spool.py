@@ -21,9 +21,9 @@ from collect.importers.values import Metric, mark_of
 BATCH = 2_000
 TABLES = """
 CREATE TABLE rows ("row" BIGINT, grp INTEGER, key VARCHAR, source_id VARCHAR, position BIGINT, replicate INTEGER, answer VARCHAR,
-                   n_options SMALLINT, gold VARCHAR[], text VARCHAR, parsed BOOLEAN, truncated BOOLEAN, error VARCHAR, n_tokens INTEGER,
+                   n_options SMALLINT, gold VARCHAR[], text VARCHAR, truncated BOOLEAN, error VARCHAR, n_tokens INTEGER,
                    item INTEGER, occurrence INTEGER, status VARCHAR, reason VARCHAR);
-CREATE TABLE marks ("row" BIGINT, series INTEGER, value DOUBLE, missing VARCHAR, predicted SMALLINT, scores DOUBLE[]);
+CREATE TABLE marks ("row" BIGINT, series INTEGER, value DOUBLE, missing VARCHAR, predicted SMALLINT, scores DOUBLE[], unread BOOLEAN);
 """
 # one row an item and replicate of a series. Without an id, the n-th row of a key in a replicate is the n-th such item.
 # Rows of the catalog's own export say which item they are.
@@ -61,10 +61,10 @@ SELECT item, correct,
             WHEN predicted IS NOT NULL AND kind = 'choice' AND correct = coalesce(golds[1] = CAST(predicted AS VARCHAR), correct)
             THEN predicted END AS predicted,
        coalesce(status, CASE WHEN correct IS NULL THEN 'error' WHEN correct THEN 'ok' WHEN truncated AND predicted IS NULL THEN 'truncated'
-                             WHEN NOT parsed THEN 'unparsed' ELSE 'ok' END) AS status,
+                             WHEN unread THEN 'unparsed' ELSE 'ok' END) AS status,
        CASE WHEN status IS NOT NULL THEN reason
             WHEN correct IS NULL THEN coalesce(error, 'not measured: ' || missing, 'not in the log') END AS reason,
-       n_tokens, scores, text, predicted IS NOT NULL AS had_prediction, missing
+       n_tokens, scores, text, kind = 'choice' AND predicted IS NOT NULL AS had_prediction
 FROM marked ORDER BY item
 """
 
@@ -120,8 +120,8 @@ class Spool:
             series.own = series.own or row.item is not None
             if mark.number not in (None, 0.0, 1.0) and len(series.fractions) < 3:
                 series.fractions.append(float(mark.number or 0))
-            self._marks.append({"row": self.n, "series": series.number, "value": mark.number, "missing": mark.missing,
-                                "predicted": row.predicted.get(metric), "scores": row.scores.get(metric)})  # fmt: skip
+            read = {"predicted": row.predicted.get(metric), "scores": row.scores.get(metric), "unread": metric in row.unread}
+            self._marks.append({"row": self.n, "series": series.number, "value": mark.number, "missing": mark.missing, **read})
         if not row.values:  # asked, and nothing came of it: it counts as not measured in every series
             self._marks.append({"row": self.n, "series": -1})
         self._rows.append({"row": self.n, "grp": group, **{name: getattr(row, name) for name in self._schemas[0].names[2:]}})

@@ -14,15 +14,16 @@ from catalog.identity import doc_key, prompt_key, qog_key, src_key
 from collect.importers import About, Log, Row, Tick, Told
 from collect.importers.names import model_row, task_id_of
 from collect.importers.reading import records
-from collect.importers.values import CORRECTNESS, at_path, gold_indices, mark_of, option_named, whole
+from collect.importers.values import CORRECTNESS, at_path, gold_indices, listed, mark_of, option_named, whole
 
 # field -> names under which tables have it; the user's --column wins
 SELF_NAMED = {
     "model": ("model", "model_id", "model_name"), "revision": ("revision", "model_revision"), "task": ("task", "task_id", "task_name"),
     "id": ("id", "item_id", "sample_id", "doc_id", "question_id"), "question": ("question", "problem"), "options": ("options", "choices"),
-    "gold": ("gold", "answer_index", "gold_index", "ground_truth", "reference"), "doc": ("doc",), "prompt": ("prompt", "full_prompt"),
-    "prediction": ("prediction", "predicted"), "scores": ("scores", "option_scores"), "replicate": ("replicate", "epoch"),
-    "output": ("output", "raw_output", "response", "completion", "generation"), "n_tokens": ("n_tokens",), "n_options": ("n_options",),
+    "gold": ("gold", "answer_index", "gold_index", "ground_truth", "reference", "correct_answer", "correct_option", "correct_index"),
+    "doc": ("doc",), "prompt": ("prompt", "full_prompt"), "prediction": ("prediction", "predicted"), "scores": ("scores", "option_scores"),
+    "replicate": ("replicate", "epoch"), "output": ("output", "raw_output", "response", "completion", "generation"),
+    "n_tokens": ("n_tokens",), "n_options": ("n_options",),
 }  # fmt: skip
 FIELDS = (*SELF_NAMED, "correct")
 
@@ -73,9 +74,15 @@ def open_log(path: Path, told: Told, tick: Tick) -> Log:
             raise CatalogError(
                 f"{path.name}: no column says right or wrong; name it with --column correct=NAME. It has {', '.join(first[1])}"
             )
+        keys, repeats = set[str](), 0
         log.notes.append("columns: " + ", ".join(f"{f}={'+'.join(c) if isinstance(c, list) else c}" for f, c in chosen.items()))
         for n, (where, raw) in enumerate(chain([first], raws)):
-            yield row_of(where, n, raw, chosen, told)
+            row = row_of(where, n, raw, chosen, told)
+            repeats += row.source_id is None and row.replicate is None and row.key in keys
+            keys.add(row.key)
+            yield row
+        if repeats:
+            log.notes.append(f"{repeats} rows repeat an item: counted as items of their own; --column replicate=NAME numbers repeats")
 
     log.rows = rows()
     return log
@@ -83,33 +90,50 @@ def open_log(path: Path, told: Told, tick: Tick) -> Log:
 
 def raw_rows(path: Path, told: Told, tick: Tick, notes: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every row by column name, as the file has it."""
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         file, n = pq.ParquetFile(path), 0
         for batch in file.iter_batches(batch_size=1024):
             tick(path.stat().st_size * len(batch) // max(file.metadata.num_rows, 1))
             for raw in batch.to_pylist():
                 n += 1
                 yield f"{path.name}, row {n}", raw
-    elif path.suffix in (".csv", ".tsv"):
-        csv.field_size_limit(1 << 27)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-            try:
-                for raw in reader:
-                    tick(sum(len(v) + 1 for v in raw.values() if isinstance(v, str)))
-                    if None in raw or None in raw.values():
-                        raise CatalogError(f"{path.name}:{reader.line_num}: wanted {len(reader.fieldnames or [])} cells as in the header")
-                    yield f"{path.name}:{reader.line_num}", {k: v if v != "" else None for k, v in raw.items()}
-            except (csv.Error, UnicodeDecodeError) as error:
-                raise CatalogError(f"{path.name}:{reader.line_num + 1}: not readable as CSV in UTF-8 ({error})") from error
+    elif path.suffix.lower() in (".csv", ".tsv"):
+        yield from csv_rows(path, tick)
     else:
         yield from records(path, told, tick, notes)
+
+
+def delimiter_of(header: str) -> str:
+    """The separator of a header line: the one of comma, semicolon and tab that occurs most."""
+    return max(",;\t", key=header.count)
+
+
+def csv_rows(path: Path, tick: Tick) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every row of a CSV file by column name; an empty cell is None."""
+    csv.field_size_limit(1 << 27)
+    n = 1
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = file.readline()
+            file.seek(0)
+            reader = csv.DictReader(file, delimiter=delimiter_of(header))
+            names = list(reader.fieldnames or [])
+            if twice := {name for name in names if names.count(name) > 1}:
+                raise CatalogError(f"{path.name}:1: column {', '.join(sorted(twice))} occurs twice: rename one")
+            for raw in reader:
+                n = reader.line_num
+                tick(sum(len(v) + 1 for v in raw.values() if isinstance(v, str)))
+                if None in raw or None in raw.values():
+                    raise CatalogError(f"{path.name}:{n}: wanted {len(names)} cells as in the header")
+                yield f"{path.name}:{n}", {k: v if v != "" else None for k, v in raw.items()}
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise CatalogError(f"{path.name}:{n + 1}: not readable as CSV in UTF-8 ({error}): save it as UTF-8") from error
 
 
 def row_of(where: str, n: int, raw: Mapping[str, Any], chosen: Mapping[str, Any], told: Told) -> Row:
     """One answer, identified by the best scheme its columns allow."""
     cells = {f: at_path(raw, c) for f, c in chosen.items() if f not in ("correct", "options")}
-    options = options_of(raw, chosen)
+    options = options_of(where, raw, chosen)
     source_id = None if cells.get("id") is None else str(cells["id"])
     row = Row(where, "", {c: at_path(raw, c) for c in chosen["correct"]}, str(cells.get("model") or ""), str(cells.get("task") or ""),
               source_id, n, text=None if cells.get("output") is None else str(cells["output"]))  # fmt: skip
@@ -117,8 +141,8 @@ def row_of(where: str, n: int, raw: Mapping[str, Any], chosen: Mapping[str, Any]
         row.model = f"{row.model}@{cells['revision']}"
     if cells.get("replicate") is not None:
         row.replicate = whole(cells["replicate"])
-        if row.replicate is None:
-            raise CatalogError(f"{where}: replicate {cells['replicate']!r} is no whole number")
+        if row.replicate is None or not 0 <= row.replicate < 1_000_000:
+            raise CatalogError(f"{where}: replicate {cells['replicate']!r}: wanted 0, 1, ... below a million")
     scores = scores_of(cells.get("scores"))
     k = len(options) or len(scores) or whole(cells.get("n_options")) or 0
     golds = cells.get("gold")
@@ -143,20 +167,17 @@ def choose(row: Row, k: int, options: list[str], golds: Any, predicted: Any) -> 
     row.gold = None if gold is None else [str(g) for g in gold]
     if (at := option_named(predicted, names)) is not None:
         row.predicted = dict.fromkeys(row.values, at)
-    row.parsed = predicted is None or at is not None
+    row.unread = set(row.values) if predicted is not None and at is None else set()
 
 
-def options_of(raw: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[str]:
+def options_of(where: str, raw: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[str]:
     """The options, from one column with a list (or its JSON) or from one column each."""
     column = chosen.get("options")
     if isinstance(column, list):
         return [str(value) for c in column if (value := at_path(raw, c)) is not None]
-    found = at_path(raw, column) if column else None
-    if isinstance(found, str) and found.lstrip().startswith("["):
-        try:
-            found = json.loads(found)
-        except ValueError:
-            found = None
+    found = listed(at_path(raw, column)) if column else None
+    if isinstance(found, str):
+        raise CatalogError(f"{where}: options {found!r:.60} are no list: wanted a JSON or Python list, or a column each (options=a,b,c)")
     if isinstance(found, dict):  # {"text": [...], "label": [...]}
         found = found.get("text")
     return [str(o) for o in found] if isinstance(found, list | tuple) else []

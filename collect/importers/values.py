@@ -1,5 +1,9 @@
 """Values of logs: what counts as right, wrong or not measured, and which option a gold or an answer names."""
 
+import ast
+import contextlib
+import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +15,9 @@ from catalog.identity import tidy
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # names under which harnesses log right-or-wrong; others (f1, missing, mcc ...) are taken only when asked for
-CORRECTNESS = re.compile(r"(?:^|[^a-z])(?:acc|accuracy|em|match|correct|pass|passed|mc1)(?:$|[^a-z])", re.IGNORECASE)
+CORRECTNESS = re.compile(
+    r"(?:^|[^a-z])(?:acc|accuracy|em|match|correct(?!_(?:answer|option|index|choice|label))|pass|passed|mc1)(?:$|[^a-z])", re.IGNORECASE
+)
 MISSING = ("", "none", "null", "nan", "n/a", "inf", "-inf", "infinity", "-infinity")
 
 
@@ -78,25 +84,39 @@ def whole(value: Any) -> int | None:
     """An integer, or its string; None otherwise."""
     if isinstance(value, bool):
         return None
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,18}(?:\.0+)?\s*", value):
+        return int(float(value)) if "." in value else int(value)
     if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, str) and re.fullmatch(r"\s*\d+\s*", value) else None
+        value = int(value)
+    return value if isinstance(value, int) and abs(value) < 2**63 else None
 
 
-def option_named(value: Any, options: Sequence[str]) -> int | None:
-    """Which option a gold or an answer names: by its index, its text, or its letter; None if none or two differ."""
+def listed(value: Any) -> Any:
+    """A list, which some logs hold as its JSON or Python text; anything else as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        for parse in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                found = parse(value.strip())
+                return found if isinstance(found, list) else value
+    return list(value) if isinstance(value, tuple) else value
+
+
+def option_named(value: Any, options: Sequence[str], index: bool = True) -> int | None:
+    """Which option a gold or an answer names: by its text, its letter or its index; None if none or two differ.
+
+    Args:
+        index: Whether a number is an index; not in what a model wrote, which counts from anywhere.
+    """
     if not isinstance(value, str):
-        index = whole(value)
-        return index if index is not None and 0 <= index < len(options) else None
+        at = whole(value) if index else None
+        return at if at is not None and 0 <= at < len(options) else None
     text = tidy(value)
     named = {at for at, option in enumerate(options) if tidy(option) == text}
-    letter = re.fullmatch(r"\(?([A-Z])\)?\.?", text)
-    if letter and LETTERS.index(letter[1]) < len(options):
-        named.add(LETTERS.index(letter[1]))
-    if not named and (index := whole(text)) is not None and index < len(options):
-        named.add(index)
+    letter = re.fullmatch(r"\(?([A-Z])\)?\.?", text) or (None if named else re.fullmatch(r"\(?([a-z])\)?\.?", text))
+    if letter and LETTERS.index(letter[1].upper()) < len(options):
+        named.add(LETTERS.index(letter[1].upper()))
+    if not named and index and (at := whole(text)) is not None and at < len(options):
+        named.add(at)
     return named.pop() if len(named) == 1 else None
 
 
@@ -109,6 +129,29 @@ def gold_indices(golds: Any, options: Sequence[str]) -> list[int] | None:
 def best(scores: Sequence[float]) -> int | None:
     """The option with the highest score, the first of equal ones; None if a score is not a number."""
     return None if not scores or any(math.isnan(s) for s in scores) else max(range(len(scores)), key=scores.__getitem__)
+
+
+LONG_GOLD = 80  # an accepted answer; longer ones are worked solutions or rubrics, which are the benchmark's text
+
+
+def stored_gold(gold: str) -> str:
+    """A free-form gold as the catalog keeps it: the final answer behind '####', and of a long text only its hash."""
+    answer = gold.rsplit("####", 1)[-1].strip()
+    return answer if len(answer) <= LONG_GOLD else f"sha256:{short_hash(answer)}"
+
+
+def short_hash(text: Any) -> str | None:
+    """12 hex digits for a text, so that two templates are told apart without repeating them."""
+    return hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()[:12] if text is not None else None
+
+
+def without_secrets(text: str) -> str:
+    """An error's first line, without keys, addresses and paths, at most 120 characters."""
+    line = (text.strip().splitlines() or [""])[0]
+    line = re.sub(r"\b(?:sk|hf|gsk|xai|pk|ghp|key)[-_][\w-]{3,}", "<key>", line)
+    line = re.sub(r"(?i)bearer\s+\S+", "Bearer <key>", line)
+    line = re.sub(r"[\w.+-]+@[\w-]+\.[\w.]+", "<address>", line)
+    return re.sub(r"(?:[A-Za-z]:\\|~?/)[\w.~-]+(?:[/\\][^\s'\"]*)+", "<path>", line)[:120]
 
 
 def at_path(row: Mapping[str, Any], path: str) -> Any:
