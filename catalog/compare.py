@@ -63,7 +63,8 @@ def asked_differently(con: duckdb.DuckDBPyConnection, before: str, after: str) -
     query = """
         SELECT setting, string_agg(
                    CASE WHEN field = 'details' THEN 'prompt text or other details'
-                        ELSE concat_ws(' ', field, coalesce(before_value, 'unknown'), 'before,', coalesce(after_value, 'unknown'), 'after') END,
+                        ELSE concat_ws(' ', field, coalesce(before_value, 'unknown'), 'before,', coalesce(after_value, 'unknown'), 'after')
+                   END,
                    '; ' ORDER BY field = 'details', field), max(n_tasks)
         FROM protocol_differences($1, $2) GROUP BY setting ORDER BY setting"""
     rows = con.execute(query, [before, after]).fetchall()
