@@ -626,6 +626,22 @@ COMMENT ON MACRO TABLE seed_consistent_of IS 'seed_consistent for two given mode
 CREATE VIEW seed_consistent AS FROM seed_consistent_of();
 COMMENT ON VIEW seed_consistent IS 'Transitions that are the same in every replicate of a set, mean and variance over sets; no estimate of F.';
 
+-- Grain:  (run_id, n_options), runs with option scores: among answers that are wrong, how often gold comes second.
+-- Nulls:  items with several golds or unknown gold are left out; a score equal to gold's counts as before it.
+-- Read:   well above gold_second_expected, many wrong answers are near ties, and f_exch reads partial knowledge as change.
+-- Source: docs/metrics.md, section 3 (diagnostics).    Check: test_metrics.py::test_gold_rank_by_hand
+CREATE VIEW gold_rank AS
+WITH wrong AS (
+    SELECT o.run_id, s.n_options, list_sum(list_transform(v.scores, lambda x: CAST(x >= v.scores[CAST(s.gold[1] AS INTEGER) + 1] AS INTEGER))) AS rank
+    FROM outcomes AS o JOIN runs AS r USING (run_id) JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item
+    JOIN option_scores AS v ON v.run_id = o.run_id AND v.item = o.item
+    WHERE s.answer = 'choice' AND NOT o.correct AND s.gold IS NOT NULL)
+SELECT run_id, f.model_id, f.setting, f.task_id, f.replicate, n_options, count(*) AS n_wrong, ratio(count(*) FILTER (rank = 2), count(*)) AS gold_second,
+       wilson_lo(count(*) FILTER (rank = 2), count(*)) AS gold_second_lo, wilson_hi(count(*) FILTER (rank = 2), count(*)) AS gold_second_hi,
+       1e0 / (n_options - 1) AS gold_second_expected
+FROM wrong JOIN run_facts AS f USING (run_id) GROUP BY ALL;
+COMMENT ON VIEW gold_rank IS 'How often the right option is the second choice where a model is wrong, against 1/(k-1): partial knowledge, near ties.';
+
 -- ==== 7. metrics of a task, a category, a pair ========================================================================
 -- Values are means over replicates; x_sd_seed is their sample sd (NULL for one replicate), x_se the error over items.
 
@@ -903,6 +919,9 @@ INSERT INTO glossary VALUES
     ('behavioural',            'Asks for behaviour, not knowledge: left out where a base model is in the pair.'),
     ('map',                    'A way to sort tasks into categories; paper is that of arXiv 2510.17776.'),
     ('category',               'Category of the task in the map; Other where the map is silent.'),
+    ('n_wrong',                'Wrong answers counted.'),
+    ('gold_second',            'Share of wrong answers in which the gold option has the second highest score.'),
+    ('gold_second_expected',   'What gold_second is if the wrong choice says nothing of the gold: 1/(k-1).'),
     ('itemset_id',             'First 16 hex of sha256 over the task_id and the sample_keys in order.'),
     ('source',                 'Where it came from, as given; never a path of a machine.'),
     ('source_revision',        'Revision of the source.'),

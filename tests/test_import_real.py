@@ -44,6 +44,22 @@ def test_counts(real, before, after, setting, task, counts):
     assert found == [counts]
 
 
+def test_gold_comes_second(real):
+    """Of the wrong MMLU answers at fp16, gold is second-ranked on 45% (33% if a wrong choice said nothing of it)."""
+    found = real[0].sql("""SELECT n_wrong, round(gold_second, 2), round(gold_second_expected, 2) FROM gold_rank
+                           WHERE model_id LIKE 'Qwen/Qwen2.5-1.5B-Instruct@%' AND task_id = 'mmlu/main'""").fetchall()  # fmt: skip
+    assert found == [(218, 0.45, 0.33)]
+
+
+def test_real_metrics(real):
+    """fp16 -> AWQ, MMLU (METRICS, real check): F .0925, F_true 0 (-.010 unclipped), f_latent -.087, f_exch .077, bt_exch .050; GPTQ likewise."""
+    con, wanted = real[0], {"AWQ": (0.0925, 0, -0.010, -0.087, 0.077, 0.050), "GPTQ-Int4": (0.095, 0, None, -0.092, 0.078, 0.022)}
+    for name, figures in wanted.items():
+        found = con.execute("""SELECT f, f_true, f_true_unclipped, f_latent, f_exch, bt_exch FROM task_metrics_of($1, $2) WHERE task_id = 'mmlu/main'""",
+                            [model_named(con, "Qwen2.5-1.5B-Instruct"), model_named(con, f"Qwen2.5-1.5B-Instruct-{name}")]).fetchall()[0]  # fmt: skip
+        assert [f for f, w in zip(found, figures, strict=True) if w is not None] == pytest.approx([w for w in figures if w is not None], abs=6e-4)
+
+
 def test_other_prompts_do_not_pair(real):
     """gpt4 was asked 200 other prompts under the file name and ids of the 2,000."""
     con = real[0]

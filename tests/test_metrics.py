@@ -328,3 +328,13 @@ def test_macros_take_plain_large_numbers(con):
         and found[1] == pytest.approx(-5000 / 165000 - 0.0033, abs=1e-3)
         and found[2:] == (None, None)
     )
+
+
+def test_gold_rank_by_hand(fill, con):
+    """Four items of 3 options, gold 0: right; wrong with gold second; wrong with gold last; wrong in a tie (2nd): 2 of 3, 1/2 expected."""
+    fill.task("x/t", [3, 3, 3, 3])
+    run = fill.answers("A", "x/t", "0121")
+    for item, scores in enumerate(([-1, -2, -3], [-2, -1, -3], [-3, -2, -1], [-1, -1, -5])):
+        con.execute("INSERT INTO option_scores VALUES ($1, $2, $3)", [run, item, [float(x) for x in scores]])
+    found = con.sql("SELECT n_wrong, gold_second, gold_second_expected, gold_second_lo < 2 / 3 AND gold_second_hi > 2 / 3 FROM gold_rank").fetchall()
+    assert found == [(3, 2 / 3, 0.5, True)]
