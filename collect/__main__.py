@@ -89,8 +89,9 @@ def import_(args: argparse.Namespace) -> int:
     for note in notes_of(results):
         print(note, file=sys.stderr)
     columns, rows = summary(results)
-    if rows and sys.stdout.isatty():
-        print_table(columns, rows)
+    if rows and sys.stdout.isatty():  # a terminal is narrow: the formats are in the closing line
+        shown = [columns.index(name) for name in ("model", "setting", "runs", "items", "correct_pct", "new")]
+        print_table([columns[at] for at in shown], [[row[at] for at in shown] for row in rows])
     elif rows:
         write_rows(columns, rows)
     print(closing(results, args.out), file=sys.stderr)

@@ -12,6 +12,7 @@ import threading
 import time
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -303,4 +304,7 @@ def closing(results: list[Result], out: Path) -> str:
         if (n := sum(r.state == state for r in results)) or state == "imported"
     ]
     new = sum(len(r.new) for r in results)
+    formats = Counter(r.format for r in results if r.state == "imported")
+    if formats:
+        counted[0] += f" ({', '.join(f'{n} {name}' for name, n in sorted(formats.items()))})"
     return f"{', '.join(counted)}; {new} new run{'' if new == 1 else 's'} in {out}"
