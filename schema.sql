@@ -895,6 +895,12 @@ UNION ALL SELECT 'replicates of a protocol that cannot vary', min(r.run_id) || '
           GROUP BY r.model_id, r.itemset_id, r.protocol_id, p.setting HAVING count(DISTINCT r.replicate) > 1;
 COMMENT ON VIEW integrity IS 'What makes a catalog wrong, one row per fault; empty in a sound one.';
 
+-- Grain:  map, of maps a user added (the paper's sorts whole benchmarks, asked or not): no fault, but perhaps a misspelling.
+CREATE VIEW unsorted_maps AS
+SELECT map, count(*) AS n_tasks, array_to_string(list(task_id ORDER BY task_id)[:3], ', ') AS examples
+FROM categories ANTI JOIN itemsets USING (task_id) WHERE map <> 'paper' GROUP BY map;
+COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how many, and three of them.';
+
 -- ==== 9. what every column means ======================================================================================
 -- One meaning per column name, wherever it stands. Not listed, because they follow from a listed name: bt_* is the
 -- mirror of f_*; *_lo, *_hi, *_se, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
@@ -919,6 +925,7 @@ INSERT INTO glossary VALUES
     ('behavioural',            'Asks for behaviour, not knowledge: left out where a base model is in the pair.'),
     ('map',                    'A way to sort tasks into categories; paper is that of arXiv 2510.17776.'),
     ('category',               'Category of the task in the map; Other where the map is silent.'),
+    ('examples',               'A few of them.'),
     ('n_wrong',                'Wrong answers counted.'),
     ('gold_second',            'Share of wrong answers in which the gold option has the second highest score.'),
     ('gold_second_expected',   'What gold_second is if the wrong choice says nothing of the gold: 1/(k-1).'),

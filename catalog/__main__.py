@@ -108,15 +108,20 @@ def pairs(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> int:
-    """List everything wrong with a catalog; exit status 1 if there is anything."""
+    """Name everything wrong with a catalog, with counts and examples; exit status 1 if there is anything."""
     from catalog.output import write
 
     con = opened(args, check=False)
-    faults = con.sql("FROM integrity")
-    n = len(faults.fetchall())
+    con.execute("CREATE TEMP TABLE faults AS FROM integrity")
+    for map_, n, examples in con.sql("FROM unsorted_maps").fetchall():
+        print(f"note: map {map_} sorts {n} tasks that no run was asked: {examples}", file=sys.stderr)
+    grouped = con.sql("""SELECT problem, count(*) AS n, list(detail ORDER BY detail)[:3] AS examples FROM faults
+                         GROUP BY problem ORDER BY n DESC, problem""")  # fmt: skip
+    n = con.sql("SELECT count(*) FROM faults").fetchall()[0][0]
     if n:
-        write(faults, args.format)
-        print(f"{n} faults", file=sys.stderr)
+        write(con.sql("FROM faults ORDER BY ALL") if args.all else grouped, args.format)
+        more = "" if args.all else "; every one: catalog check --all"
+        print(f"{n} fault{'' if n == 1 else 's'}{more}", file=sys.stderr)
         return 1
     counts = con.sql("SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM outcomes)").fetchall()[0]
     print(f"sound: {counts[0]} runs, {counts[1]} outcomes", file=sys.stderr)
@@ -192,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--limit", type=int, default=20, help="forgotten items to print; default 20")
     p.add_argument("--text", action="store_true", help="the blocks of a terminal in a pipe, too")
     command(pairs, "table", "csv", "json")
-    command(check, "table", "csv", "json")
+    command(check, "table", "csv", "json").add_argument("--all", action="store_true", help="every fault, not three examples of each kind")
     command(report).add_argument("--out", type=Path, default=Path("report.html"), help="default: report.html")
     p = command(export)
     p.add_argument("model", metavar="MODEL", help="model_id, or the part of it that is enough")

@@ -185,6 +185,38 @@ def test_pairs_and_check(capsys, tmp_path):
     assert main(["check", "--from", str(tmp_path)]) == 1
 
 
+def test_check_counts_and_gives_examples(tmp_path, capsys):
+    """Each kind of fault once, with how many and three examples; --all lists every one; an odd map is a note, no fault."""
+    import shutil
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from catalog.open import SCHEMA_VERSION, SHIPPED, arrow_schema
+
+    shutil.copytree(SHIPPED, tmp_path / "bad")
+    file = next((tmp_path / "bad" / "outcomes").rglob("*.parquet"))
+    rows = pq.read_table(file).to_pylist()
+    rows += rows[:5]
+    metadata = {"schema_version": SCHEMA_VERSION}
+    pq.write_table(pa.Table.from_pylist(rows, arrow_schema("outcomes").with_metadata(metadata)), file)
+    odd = [{"map": "mine", "task_id": "no/such", "category": "X"}]
+    pq.write_table(
+        pa.Table.from_pylist(odd, arrow_schema("categories").with_metadata(metadata)), tmp_path / "bad" / "categories" / "mine.parquet"
+    )
+    assert main(["check", "--from", str(tmp_path / "bad")]) == 1
+    said = capsys.readouterr()
+    (row,) = csv.DictReader(io.StringIO(said.out))
+    assert (row["problem"], row["n"], row["examples"].count("outcomes: run")) == ("more than one row", "5", 3)
+    assert (
+        "5 faults; every one: catalog check --all" in said.err and "note: map mine sorts 1 tasks that no run was asked: no/such" in said.err
+    )
+    assert main(["check", "--all", "--from", str(tmp_path / "bad")]) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert main(["compare", "large-base", "large-domain", "--from", str(tmp_path / "bad")]) == 1
+    assert "fails integrity" in capsys.readouterr().err
+
+
 def test_report(tmp_path, capsys):
     """One HTML page with the chart inside, no script, nothing to fetch."""
     out = tmp_path / "r" / "report.html"

@@ -52,7 +52,9 @@ def test_a_folder_goes_on_after_a_bad_file(tmp_path):
     assert "refused: empty.jsonl is empty" in said and "skipped: .md: not a suffix of logs" in said
     assert "a results file" not in said
     assert "skipped: a table without a column that says right or wrong, or that tells items apart (columns: a, b)" in said
-    assert "4 files imported (4 lm-eval), 4 files read along, 2 files skipped, 2 files refused; 3 new runs" in said and ".hidden" not in said
+    assert (
+        "4 files imported (4 lm-eval), 4 files read along, 2 files skipped, 2 files refused; 3 new runs" in said and ".hidden" not in said
+    )
     assert not list((tmp_path / "out").glob(".importing*"))
     assert connect(tmp_path / "out").sql("SELECT count(*) FROM runs").fetchall() == [(3,)]
 

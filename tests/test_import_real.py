@@ -57,7 +57,9 @@ def test_real_metrics(real):
     for name, figures in wanted.items():
         found = con.execute("""SELECT f, f_true, f_true_unclipped, f_latent, f_exch, bt_exch FROM task_metrics_of($1, $2) WHERE task_id = 'mmlu/main'""",
                             [model_named(con, "Qwen2.5-1.5B-Instruct"), model_named(con, f"Qwen2.5-1.5B-Instruct-{name}")]).fetchall()[0]  # fmt: skip
-        assert [f for f, w in zip(found, figures, strict=True) if w is not None] == pytest.approx([w for w in figures if w is not None], abs=6e-4)
+        assert [f for f, w in zip(found, figures, strict=True) if w is not None] == pytest.approx(
+            [w for w in figures if w is not None], abs=6e-4
+        )
 
 
 def test_other_prompts_do_not_pair(real):

@@ -336,5 +336,7 @@ def test_gold_rank_by_hand(fill, con):
     run = fill.answers("A", "x/t", "0121")
     for item, scores in enumerate(([-1, -2, -3], [-2, -1, -3], [-3, -2, -1], [-1, -1, -5])):
         con.execute("INSERT INTO option_scores VALUES ($1, $2, $3)", [run, item, [float(x) for x in scores]])
-    found = con.sql("SELECT n_wrong, gold_second, gold_second_expected, gold_second_lo < 2 / 3 AND gold_second_hi > 2 / 3 FROM gold_rank").fetchall()
+    found = con.sql(
+        "SELECT n_wrong, gold_second, gold_second_expected, gold_second_lo < 2 / 3 AND gold_second_hi > 2 / 3 FROM gold_rank"
+    ).fetchall()
     assert found == [(3, 2 / 3, 0.5, True)]
