@@ -141,6 +141,7 @@ CREATE TABLE published_results (            -- grain: (paper, table_no, regime, 
     paper         VARCHAR NOT NULL,
     table_no      VARCHAR,
     regime        VARCHAR,
+    family        VARCHAR,                  -- ours, not printed: who is not independent of whom
     before_model  VARCHAR,
     after_model   VARCHAR,
     size_b        DOUBLE,
@@ -813,7 +814,8 @@ WITH twice AS (
     UNION ALL SELECT 'samples', itemset_id || ' key ' || sample_key FROM samples
     UNION ALL SELECT 'outcomes', 'run ' || run_id || ' item ' || item FROM outcomes
     UNION ALL SELECT 'option_scores', 'run ' || run_id || ' item ' || item FROM option_scores
-    UNION ALL SELECT 'generations', 'run ' || run_id || ' item ' || item FROM generations),
+    UNION ALL SELECT 'generations', 'run ' || run_id || ' item ' || item FROM generations
+    UNION ALL SELECT 'published_results', concat_ws(', ', paper, table_no, regime, before_model, after_model, category, metric) FROM published_results),
 answered AS (
     SELECT o.*, s.answer, s.n_options, s.gold FROM outcomes AS o JOIN runs AS r USING (run_id)
     JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item)
@@ -936,15 +938,15 @@ INSERT INTO glossary VALUES
     ('data_tokens',            'Post-training tokens.'),
     ('paper',                  'Where it is printed.'),
     ('table_no',               'Table of the paper.'),
-    ('before_model',           'Model before, as printed.'),
+    ('before_model',           'Model before, as printed; the only one where one is named.'),
     ('after_model',            'Model after, as printed.'),
     ('size_b',                 'Parameters in billions, as printed.'),
     ('metric',                 'Metric, as printed.'),
     ('value',                  'Figure as printed.'),
     ('std',                    'Its printed deviation.'),
-    ('ceiling',                'Printed ceiling.'),
+    ('ceiling',                'Printed ceiling: the largest value the metric could have had.'),
     ('unit',                   'Its unit.'),
-    ('confidence',             'How surely the figure was read.'),
+    ('confidence',             'How surely the figure was read; NULL where nobody stated it.'),
     -- who is compared with whom
     ('base',                   'The model is a base model.'),
     ('before_run',             'run_id before.'),
