@@ -794,7 +794,56 @@ SELECT setting, map, category, n_tasks, n_items, n_replicates, a_pre, a_post, f,
 FROM known WHERE map IN (SELECT map FROM row WHERE category <> 'Other');
 COMMENT ON MACRO TABLE forgetting IS 'FROM forgetting(''A'', ''B''): what B forgot and gained against A, by category, raw and beyond luck, with intervals.';
 
--- ==== 8. integrity ====================================================================================================
+-- ==== 11. published figures ===========================================================================================
+
+-- Grain:  (regime): the six of arXiv 2510.17776 in its order, then every other one in use; letter case is no difference.
+-- Nulls:  position and meaning of a regime the paper does not have: a catalog may have its own.
+CREATE VIEW regimes AS
+WITH known(position, regime, meaning) AS (VALUES
+    (1, 'Domain-Continual Pretraining', 'A base model is pretrained further on text of one field (code, mathematics) and stays a base model.'),
+    (2, 'Instruction Tuning', 'A base model becomes its maker''s general assistant.'),
+    (3, 'Trained from Base', 'A base model is trained to reason at length, with no published assistant in between.'),
+    (4, 'Trained from Instruct - High Data Scenario', 'An assistant is trained further to reason, on many examples.'),
+    (5, 'Trained from Instruct - Low Data Scenario', 'An assistant is trained further to reason, on about a thousand chosen examples.'),
+    (6, 'Model Merging', 'Weights of two models are combined, without training.')),
+used AS (
+    SELECT lower(regime) AS k, min(regime) AS regime, count(*) FILTER (own) AS n_pairs, count(*) FILTER (NOT own) AS n_published
+    FROM (SELECT regime, TRUE AS own FROM pairs UNION ALL SELECT regime, FALSE FROM published_results) WHERE regime IS NOT NULL GROUP BY lower(regime))
+SELECT position, coalesce(known.regime, used.regime) AS regime, meaning, coalesce(n_pairs, 0) AS n_pairs, coalesce(n_published, 0) AS n_published
+FROM known FULL JOIN used ON used.k = lower(known.regime);
+COMMENT ON VIEW regimes IS 'Kinds of post-training: those of arXiv 2510.17776 with their meaning, and any other in use.';
+
+-- Grain:  (paper, table_no, regime, before_model, after_model, metric) with a printed Total.
+-- differs: by more than .1 points, the last printed digit.    Check: test_published.py: 149 of 188
+CREATE VIEW published_totals AS
+SELECT paper, table_no, regime, before_model, after_model, size_b, metric, count(*) FILTER (category <> 'Total') AS n_categories,
+       max(value) FILTER (category = 'Total') AS value, avg(value) FILTER (category <> 'Total') AS value_recomputed,
+       round(abs(max(value) FILTER (category = 'Total') - value_recomputed), 6) > 0.1 AS value_differs,
+       max(ceiling) FILTER (category = 'Total') AS ceiling, avg(ceiling) FILTER (category <> 'Total') AS ceiling_recomputed,
+       round(abs(max(ceiling) FILTER (category = 'Total') - ceiling_recomputed), 6) > 0.1 AS ceiling_differs
+FROM published_results
+GROUP BY paper, table_no, regime, before_model, after_model, size_b, metric HAVING count(*) FILTER (category = 'Total') > 0;
+COMMENT ON VIEW published_totals IS 'Printed totals beside the mean of the printed categories, for figures and ceilings.';
+
+-- Grain:  (pair_id, setting, paper, table_no, regime, category, metric): models of one name, whatever the revision.
+-- Nulls:  a paper's metric without a counterpart here has no row. Ours is in percent, as theirs, over map paper.
+CREATE VIEW published_beside_ours AS
+WITH total AS (
+    FROM category_metrics WHERE map = 'paper' AND category <> 'Other'
+    UNION ALL BY NAME
+    SELECT *, 'Total' AS category FROM pair_metrics WHERE map = 'paper'),
+ours AS (
+    SELECT pair_id, setting, category, n_tasks, n_replicates, split_part(before_id, '@', 1) AS before_model, split_part(after_id, '@', 1) AS after_model,
+           unnest([{'metric': 'forgetting', 'ours': f_true, 'ours_sd_seed': f_true_sd_seed, 'ours_ceiling': f_max},
+                   {'metric': 'backward_transfer', 'ours': bt_true, 'ours_sd_seed': bt_true_sd_seed, 'ours_ceiling': bt_max}], recursive := TRUE)
+    FROM total)
+SELECT o.pair_id, o.setting, p.paper, p.table_no, p.regime, p.before_model, p.after_model, p.category, p.metric, p.value, p.std, p.ceiling,
+       100 * o.ours AS ours_pct, 100 * o.ours_sd_seed AS ours_pct_sd_seed, 100 * o.ours_ceiling AS ours_ceiling_pct, o.n_tasks, o.n_replicates
+FROM published_results AS p
+JOIN ours AS o USING (before_model, after_model, category, metric);
+COMMENT ON VIEW published_beside_ours IS 'Printed forgetting, backward transfer and ceilings beside ours, where a declared pair has the same model names.';
+
+-- ==== 12. integrity ===================================================================================================
 -- Identity, as SQL: what the ids of a catalog must be.
 
 CREATE MACRO run_id_of(model_id, itemset_id, protocol_id, replicate) AS
@@ -861,7 +910,7 @@ UNION ALL SELECT 'replicates of a protocol that cannot vary', min(r.run_id) || '
           GROUP BY r.model_id, r.itemset_id, r.protocol_id, p.setting HAVING count(DISTINCT r.replicate) > 1;
 COMMENT ON VIEW integrity IS 'What makes a catalog wrong, one row per fault; empty in a sound one.';
 
--- ==== 9. what every column means ======================================================================================
+-- ==== 13. what every column means =====================================================================================
 -- One meaning per column name, wherever it stands. Not listed, because they follow from a listed name: bt_* is the
 -- mirror of f_*; *_lo, *_hi, *_se, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
 
@@ -941,7 +990,7 @@ INSERT INTO glossary VALUES
     ('before_model',           'Model before, as printed; the only one where one is named.'),
     ('after_model',            'Model after, as printed.'),
     ('size_b',                 'Parameters in billions, as printed.'),
-    ('metric',                 'Metric, as printed.'),
+    ('metric',                 'Name of the metric; as printed where published.'),
     ('value',                  'Figure as printed.'),
     ('std',                    'Its printed deviation.'),
     ('ceiling',                'Printed ceiling: the largest value the metric could have had.'),
@@ -1033,6 +1082,17 @@ INSERT INTO glossary VALUES
     ('mcnemar_mid_p',          'Mid-p McNemar of net change.'),
     ('mcnemar_p_pooled',       'Exact McNemar p over the pooled counts of replicate 0.'),
     ('mcnemar_mid_p_pooled',   'Mid-p McNemar over the pooled counts of replicate 0.'),
+    -- published
+    ('position',               'Place in the paper''s order.'),
+    ('n_pairs',                'Pairs of models.'),
+    ('n_published',            'Published figures.'),
+    ('value_recomputed',       'Mean of the printed categories.'),
+    ('value_differs',          'The printed total is more than .1 points off that mean.'),
+    ('ceiling_recomputed',     'Mean of the printed ceilings of the categories.'),
+    ('ceiling_differs',        'The printed total ceiling is more than .1 points off that mean.'),
+    ('ours_pct',               'The same metric of this catalog, in percent.'),
+    ('ours_pct_sd_seed',       'Its sample standard deviation over replicates.'),
+    ('ours_ceiling_pct',       'Its ceiling here, in percent.'),
     -- about the catalog itself
     ('problem',                'Rule that is broken.'),
     ('detail',                 'Where.'),
