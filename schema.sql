@@ -794,6 +794,43 @@ SELECT setting, map, category, n_tasks, n_items, n_replicates, a_pre, a_post, f,
 FROM known WHERE map IN (SELECT map FROM row WHERE category <> 'Other');
 COMMENT ON MACRO TABLE forgetting IS 'FROM forgetting(''A'', ''B''): what B forgot and gained against A, by category, raw and beyond luck, with intervals.';
 
+-- ==== 8. many tasks, and what could have been seen ====================================================================
+
+-- q of p among the p values of its family: min over x >= p of x m / #{y <= x}, m the values that are not NULL. Ties get one q.
+CREATE MACRO bh_q(p, family_ps) AS
+    list_min(list_transform(
+        list_filter(list_zip(list_sort(list_filter(family_ps, lambda x: x IS NOT NULL)), range(1, len(family_ps) + 1)), lambda z: z[1] >= p),
+        lambda z: z[1] * len(list_filter(family_ps, lambda x: x IS NOT NULL)) / CAST(z[2] AS DOUBLE)));
+COMMENT ON MACRO bh_q IS 'Benjamini-Hochberg q of p among list family_ps: the smallest false discovery rate at which p is called; NULL of NULL.';
+CREATE MACRO mde80(se) AS 2.8e0 * nullif(se, 0);
+COMMENT ON MACRO mde80 IS 'Smallest true value found with 80% power at 5%, two-sided: 2.8 se (1.96 + 0.84); NULL where se is 0.';
+
+-- Grain:  (pair, setting, task): the first replicate, since replicates of an item are no independent tests.
+-- Source: Benjamini and Hochberg 1995. The family is all tasks of a pair and setting.    Check: test_many_tasks.py
+CREATE MACRO task_tests_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT pair_id, before_id, after_id, setting, task_id, replicate, n, n10, n01, net, net_lo, net_hi, sparse, mcnemar_p, mcnemar_mid_p,
+       bh_q(mcnemar_p, list(mcnemar_p) OVER family) AS mcnemar_q, bh_q(mcnemar_mid_p, list(mcnemar_mid_p) OVER family) AS mcnemar_mid_q,
+       count(mcnemar_p) OVER family AS n_tests, 'tasks of ' || coalesce(pair_id, before_id || ' -> ' || after_id) || ', ' || setting AS test_family
+FROM (FROM task_replicates_of(before_model, after_model)
+      QUALIFY row_number() OVER (PARTITION BY before_id, after_id, setting, task_id ORDER BY replicate) = 1)
+WINDOW family AS (PARTITION BY before_id, after_id, setting);
+COMMENT ON MACRO TABLE task_tests_of IS 'task_tests for two given models, declared as a pair or not.';
+CREATE VIEW task_tests AS FROM task_tests_of();
+COMMENT ON VIEW task_tests IS 'McNemar tests of net change of every task, with q values over the tasks of a pair and setting; not a test of forgetting.';
+
+-- Grain:  (level, pair, setting, map, category, task); map and category are NULL for a task, task_id above it.
+-- Nulls:  x_mde80 where x is not identified or its se is 0 (nothing flipped: look at its interval).
+CREATE VIEW detectable AS
+WITH level AS (
+    SELECT 'task' AS level, pair_id, setting, task_id, n_items, COLUMNS('^(f|bt|net|(?:f|bt)_(?:true|known|exch|exch_x))_se$') FROM task_metrics
+    UNION ALL BY NAME
+    SELECT 'category' AS level, pair_id, setting, map, category, n_items, COLUMNS('^(f|bt|net|(?:f|bt)_(?:true|known|exch|exch_x))_se$')
+    FROM category_metrics
+    UNION ALL BY NAME
+    SELECT 'pair' AS level, pair_id, setting, map, n_items, COLUMNS('^(f|bt|net|(?:f|bt)_(?:true|known|exch|exch_x))_se$') FROM pair_metrics)
+SELECT level, pair_id, setting, map, category, task_id, n_items, mde80(COLUMNS('^(.*)_se$')) AS '\1_mde80' FROM level;
+COMMENT ON VIEW detectable IS 'Smallest true value of every main metric that would be found with 80% power, per task, category and pair: 2.8 se.';
+
 -- ==== 11. published figures ===========================================================================================
 
 -- Grain:  (regime): the six of arXiv 2510.17776 in its order, then every other one in use; letter case is no difference.
@@ -912,7 +949,7 @@ COMMENT ON VIEW integrity IS 'What makes a catalog wrong, one row per fault; emp
 
 -- ==== 13. what every column means =====================================================================================
 -- One meaning per column name, wherever it stands. Not listed, because they follow from a listed name: bt_* is the
--- mirror of f_*; *_lo, *_hi, *_se, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
+-- mirror of f_*; *_lo, *_hi, *_se, *_mde80, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
 
 CREATE TABLE glossary (name VARCHAR NOT NULL, meaning VARCHAR NOT NULL);
 COMMENT ON TABLE glossary IS 'What every column name means, once; derived names are left out.';
@@ -1082,6 +1119,12 @@ INSERT INTO glossary VALUES
     ('mcnemar_mid_p',          'Mid-p McNemar of net change.'),
     ('mcnemar_p_pooled',       'Exact McNemar p over the pooled counts of replicate 0.'),
     ('mcnemar_mid_p_pooled',   'Mid-p McNemar over the pooled counts of replicate 0.'),
+    -- many tasks, and what could have been seen
+    ('mcnemar_q',              'Benjamini-Hochberg q of mcnemar_p over test_family.'),
+    ('mcnemar_mid_q',          'Benjamini-Hochberg q of mcnemar_mid_p over test_family.'),
+    ('n_tests',                'Tests in the family.'),
+    ('test_family',            'What the q values are taken over.'),
+    ('level',                  'task, category or pair.'),
     -- published
     ('position',               'Place in the paper''s order.'),
     ('n_pairs',                'Pairs of models.'),
@@ -1106,6 +1149,7 @@ INSERT INTO glossary VALUES
 CREATE VIEW columns_explained AS
 WITH ending (ending, words) AS (
     VALUES ('_lo', 'Lower end of the 95% interval of '), ('_hi', 'Upper end of the 95% interval of '), ('_se', 'Standard error over items of '),
+           ('_mde80', 'Smallest true value found with 80% power at 5%: 2.8 standard errors of '),
            ('_sd_seed', 'Sample standard deviation over replicates of '), ('_mean', 'Mean over sets of '), ('_var', 'Sample variance over sets of ')),
 split_name AS (
     SELECT c.table_name, c.column_name, c.data_type, coalesce(e.words, '') AS words,
