@@ -831,6 +831,93 @@ WITH level AS (
 SELECT level, pair_id, setting, map, category, task_id, n_items, mde80(COLUMNS('^(.*)_se$')) AS '\1_mde80' FROM level;
 COMMENT ON VIEW detectable IS 'Smallest true value of every main metric that would be found with 80% power, per task, category and pair: 2.8 se.';
 
+-- ==== 9. scale ========================================================================================================
+
+-- Grain:  (pair_id, setting, map, category, scaled_by, metric). Category Total is the pair's mean over categories.
+-- Nulls:  no row where x is not known or the metric is not identified. Size and family are those of the after model.
+CREATE VIEW scaling_points AS
+WITH value AS (
+    SELECT pair_id, setting, map, category, COLUMNS('^(f|bt|net|(f|bt)_(true|known|exch|exch_x))(_se)?$') FROM category_metrics WHERE category <> 'Other'
+    UNION ALL BY NAME
+    SELECT pair_id, setting, map, 'Total' AS category, COLUMNS('^(f|bt|net|(f|bt)_(true|known|exch|exch_x))(_se)?$') FROM pair_metrics),
+described AS (
+    SELECT p.pair_id, p.regime, coalesce(a.family, b.family) AS family,
+           unnest([{'scaled_by': 'n_params', 'x': coalesce(a.n_params, b.n_params)}, {'scaled_by': 'data_examples', 'x': p.data_examples},
+                   {'scaled_by': 'data_tokens', 'x': p.data_tokens}], recursive := TRUE)
+    FROM pairs AS p LEFT JOIN models AS b ON b.model_id = p.before_id LEFT JOIN models AS a ON a.model_id = p.after_id),
+point AS (
+    SELECT 'catalog' AS source, pair_id, setting, map, regime, category, family, scaled_by, CAST(x AS DOUBLE) AS x,
+           unnest([{'metric': 'f', 'y': f, 'y_se': f_se}, {'metric': 'bt', 'y': bt, 'y_se': bt_se}, {'metric': 'net', 'y': net, 'y_se': net_se},
+                   {'metric': 'f_true', 'y': f_true, 'y_se': f_true_se}, {'metric': 'bt_true', 'y': bt_true, 'y_se': bt_true_se},
+                   {'metric': 'f_known', 'y': f_known, 'y_se': f_known_se}, {'metric': 'bt_known', 'y': bt_known, 'y_se': bt_known_se},
+                   {'metric': 'f_exch', 'y': f_exch, 'y_se': f_exch_se}, {'metric': 'bt_exch', 'y': bt_exch, 'y_se': bt_exch_se},
+                   {'metric': 'f_exch_x', 'y': f_exch_x, 'y_se': f_exch_x_se}, {'metric': 'bt_exch_x', 'y': bt_exch_x, 'y_se': bt_exch_x_se}],
+                  recursive := TRUE)
+    FROM value JOIN described USING (pair_id))
+FROM point WHERE x > 0 AND y IS NOT NULL;
+COMMENT ON VIEW scaling_points IS 'Every metric of every declared pair beside its size, post-training examples and tokens: the points of scaling.';
+
+-- Grain:  as published_results, with a size. In percent, without errors over items.
+CREATE VIEW published_points AS
+SELECT paper AS source, concat_ws(' -> ', before_model, after_model) AS pair_id, CAST(NULL AS VARCHAR) AS setting, CAST(NULL AS VARCHAR) AS map,
+       regime, category, family, 'n_params' AS scaled_by, size_b * 1e9 AS x, metric, value AS y, CAST(NULL AS DOUBLE) AS y_se
+FROM published_results WHERE size_b > 0 AND value IS NOT NULL;
+COMMENT ON VIEW published_points IS 'Every published figure whose model size is known: the points of published_scaling.';
+
+-- Least squares of y on log10 x. points: name of a view with the columns of scaling_points.
+-- Grain:  (source, setting, map, regime, category, scaled_by, metric, family); family 'all' pools the families, whose own
+--         rows stand beside it where there is more than one.
+-- Weights 1/(y_se^2 + between_var): between_var is Hedges and Olkin's moment estimate for meta-regression, from the residuals e
+--         of the unweighted fit and their leverages h: max(0, (sum e^2 - sum (1 - h) y_se^2)/(n - 2)); unlike DerSimonian and
+--         Laird's, no small error decides it. slope_weighted_se takes between_var as known: too small on few points.
+-- slope_family_se: sandwich over families with the factor G/(G-1) (n-1)/(n-2); needs 3 families, all known.
+-- Nulls:  a slope below 3 distinct x, with the reason; the weighted one where an error is not known, or 0 (nothing flipped).
+-- Check:  test_scaling.py, by hand, against numpy and on y = a + b log10 N with known b
+CREATE MACRO trends_of(points) AS TABLE
+WITH scope AS MATERIALIZED (
+    WITH point AS (
+        SELECT {'source': source, 'setting': setting, 'map': map, 'regime': regime, 'category': category, 'scaled_by': scaled_by, 'metric': metric} AS k,
+               family AS member, log10(x) AS x, y, nullif(y_se, 0)^2 AS v FROM query_table(points))
+    SELECT k, 'all' AS family, member, x, y, v FROM point
+    UNION ALL
+    (SELECT k, member, member, x, y, v FROM point WHERE member IS NOT NULL
+     QUALIFY min(member) OVER (PARTITION BY k) <> max(member) OVER (PARTITION BY k))),
+plain AS (
+    SELECT k, family, count(*) AS n_pairs, count(DISTINCT x) AS n_sizes, count(DISTINCT member) AS n_families, n_sizes >= 3 AS enough,
+           avg(x) AS mx, avg(y) AS my, regr_sxx(y, x) AS sxx, regr_sxy(y, x) / nullif(sxx, 0) AS b,
+           regr_r2(y, x) AS r2, count(v) = count(*) AS has_errors, count(member) = count(*) AND n_families >= 3 AS clustered
+    FROM scope GROUP BY k, family),
+residual AS (
+    SELECT p.*, s.member, s.x - mx AS dx, s.y, s.v, s.y - my - b * dx AS e, 1e0 / n_pairs + dx^2 / sxx AS h
+    FROM plain AS p JOIN scope AS s USING (k, family) WHERE enough),
+between_models AS (
+    SELECT k, family, sum(e^2) AS rss, if(any_value(has_errors), at_least_0((rss - sum((1 - h) * v)) / (max(n_pairs) - 2)), NULL) AS between_var
+    FROM residual GROUP BY k, family),
+weighed AS (SELECT r.*, rss, between_var, 1e0 / nullif(v + between_var, 0) AS w FROM residual AS r JOIN between_models USING (k, family)),
+weighted AS (
+    SELECT k, family, sum(w * dx) / sum(w) AS wmx, sum(w * y) / sum(w) AS wmy,
+           if(count(w) = count(*), sum(w * dx^2) - sum(w) * wmx^2, NULL) AS wsxx, (sum(w * dx * y) - sum(w) * wmx * wmy) / wsxx AS wb
+    FROM weighed GROUP BY k, family),
+by_member AS (
+    SELECT k, family, member, any_value(between_var) AS between_var, any_value(rss) AS rss, any_value(wb) AS wb, any_value(wsxx) AS wsxx,
+           sum(dx * e)^2 AS u, sum(w * (dx - wmx) * (y - wmy - wb * (dx - wmx)))^2 AS wu
+    FROM weighed JOIN weighted USING (k, family) GROUP BY k, family, member),
+summed AS (
+    SELECT k, family, any_value(COLUMNS('^(between_var|rss|wb|wsxx)$')) AS '\0', sum(u) AS u, sum(wu) AS wu FROM by_member GROUP BY k, family),
+final AS (
+    SELECT *, if(clustered, n_families / (n_families - 1e0) * (n_pairs - 1e0) / (n_pairs - 2e0), NULL) AS few
+    FROM plain LEFT JOIN summed USING (k, family))
+SELECT unnest(k), family, n_pairs, n_sizes, n_families, if(enough, b, NULL) AS slope, sqrt(rss / (n_pairs - 2) / sxx) AS slope_se,
+       if(enough, my - b * mx, NULL) AS intercept, if(enough, r2, NULL) AS r2, wb AS slope_weighted, 1 / sqrt(wsxx) AS slope_weighted_se, between_var,
+       sqrt(few * u) / sxx AS slope_family_se, sqrt(few * wu) / wsxx AS slope_weighted_family_se,
+       if(enough, NULL, 'needs 3 distinct sizes, has ' || n_sizes) AS reason
+FROM final;
+COMMENT ON MACRO TABLE trends_of IS 'FROM trends_of(''scaling_points''): slope per decade by least squares over the points of a view, with errors and reasons.';
+CREATE VIEW scaling AS FROM trends_of('scaling_points');
+COMMENT ON VIEW scaling IS 'Slope of every metric per decade of parameters, post-training examples and tokens over the declared pairs, by regime and category.';
+CREATE VIEW published_scaling AS FROM trends_of('published_points');
+COMMENT ON VIEW published_scaling IS 'Slope per decade of parameters over published figures (percent, unweighted), by paper, regime, category and metric.';
+
 -- ==== 11. published figures ===========================================================================================
 
 -- Grain:  (regime): the six of arXiv 2510.17776 in its order, then every other one in use; letter case is no difference.
@@ -1012,7 +1099,7 @@ INSERT INTO glossary VALUES
     ('correct',                'Right or wrong; NULL is not measured.'),
     ('predicted',              'Index of the predicted option in published order.'),
     ('status',                 'ok, lenient (read by a lenient rule), unparsed, truncated, error.'),
-    ('reason',                 'Rule that read the answer, or why there is none.'),
+    ('reason',                 'Rule that read the answer, or why there is no answer or no slope.'),
     ('n_tokens',               'Tokens generated, or scored.'),
     ('scores',                 'Log-probability per option, in nats or nats per byte.'),
     ('text',                   'Generated text.'),
@@ -1125,6 +1212,22 @@ INSERT INTO glossary VALUES
     ('n_tests',                'Tests in the family.'),
     ('test_family',            'What the q values are taken over.'),
     ('level',                  'task, category or pair.'),
+    -- scale
+    ('scaled_by',              'What x is: n_params, data_examples or data_tokens.'),
+    ('x',                      'What a trend is taken over, not yet its logarithm.'),
+    ('y',                      'The metric of one pair: a fraction in this catalog, percent where published.'),
+    ('n_sizes',                'Distinct x.'),
+    ('n_families',             'Distinct families.'),
+    ('y_se',                   'Its standard error over items.'),
+    ('slope_se',               'Standard error of slope, from the scatter of the pairs about the line.'),
+    ('slope_weighted_se',      'Standard error of slope_weighted, from errors over items and between_var.'),
+    ('slope',                  'Change of y per tenfold x, least squares, every pair alike.'),
+    ('intercept',              'y of the fitted line at x = 1.'),
+    ('r2',                     'Share of the variance of y on that line.'),
+    ('slope_weighted',         'The slope with weights 1/(y_se^2 + between_var).'),
+    ('between_var',            'Variance between models beyond errors over items, a moment estimate.'),
+    ('slope_family_se',        'Standard error of slope with families as clusters; from 3 families.'),
+    ('slope_weighted_family_se', 'The same of slope_weighted.'),
     -- published
     ('position',               'Place in the paper''s order.'),
     ('n_pairs',                'Pairs of models.'),
@@ -1156,10 +1259,12 @@ split_name AS (
            if(e.ending IS NULL, c.column_name, left(c.column_name, len(c.column_name) - len(e.ending))) AS stem
     FROM duckdb_columns() AS c LEFT JOIN ending AS e ON ends_with(c.column_name, e.ending) WHERE NOT c.internal)
 SELECT s.table_name, s.column_name, s.data_type,
-       CASE WHEN words <> '' AND (g.meaning IS NOT NULL OR f.meaning IS NOT NULL) THEN words || stem || '.'
+       CASE WHEN own.meaning IS NOT NULL THEN own.meaning
+            WHEN words <> '' AND (g.meaning IS NOT NULL OR f.meaning IS NOT NULL) THEN words || stem || '.'
             WHEN g.meaning IS NOT NULL THEN g.meaning
             WHEN f.meaning IS NOT NULL THEN 'Mirror of ' || f.name || ', gained instead of forgotten.' END AS meaning
 FROM split_name AS s
+LEFT JOIN glossary AS own ON own.name = s.column_name
 LEFT JOIN glossary AS g ON g.name = s.stem
 LEFT JOIN glossary AS f ON s.stem LIKE 'bt!_%' ESCAPE '!' AND f.name = 'f' || s.stem[3:];
 COMMENT ON VIEW columns_explained IS 'Every column of every table and view with its type and meaning.';

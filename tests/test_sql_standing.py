@@ -41,6 +41,8 @@ GRAINS = {
     "run_facts": "run_id", "run_outcomes": "run_id, item", "itemset_overlap": "before_itemset, after_itemset", "task_categories": "map, task_id",
     "columns_explained": "table_name, column_name",
     "task_tests": "pair_id, setting, task_id", "detectable": "level, pair_id, setting, map, category, task_id",
+    "scaling_points": "pair_id, setting, map, category, scaled_by, metric", "published_points": "source, pair_id, regime, category, metric",
+    "scaling": "source, setting, map, regime, category, scaled_by, metric, family", "published_scaling": "source, setting, map, regime, category, scaled_by, metric, family",
     "regimes": "regime", "published_totals": "paper, table_no, regime, before_model, after_model, metric",
 }  # fmt: skip
 TESTED_ELSEWHERE = {"published_beside_ours"}  # empty in the shipped catalog: grain tested on rows by hand
