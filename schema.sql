@@ -918,6 +918,166 @@ COMMENT ON VIEW scaling IS 'Slope of every metric per decade of parameters, post
 CREATE VIEW published_scaling AS FROM trends_of('published_points');
 COMMENT ON VIEW published_scaling IS 'Slope per decade of parameters over published figures (percent, unweighted), by paper, regime, category and metric.';
 
+-- ==== 10. sequences of checkpoints ====================================================================================
+-- A lineage is one training run; its checkpoints are ordered by step. Neighbours are compared by run_pairs (consecutive).
+
+-- Grain:  (lineage, setting, task_id, replicate, model_id): the run that stands for a checkpoint, numbered along the lineage.
+-- Nulls:  no row for a checkpoint without a run that a neighbouring checkpoint has too.
+CREATE VIEW lineage_runs AS
+WITH side AS (
+    SELECT setting, task_id, replicate, n_common, unnest([before_id, after_id]) AS model_id, unnest([before_run, after_run]) AS run_id
+    FROM run_pairs WHERE kind = 'consecutive'),
+chosen AS (FROM side QUALIFY row_number() OVER (PARTITION BY setting, task_id, replicate, model_id ORDER BY n_common DESC, run_id) = 1)
+SELECT m.lineage, c.setting, c.task_id, c.replicate, c.model_id, m.step, m.stage_task, c.run_id, row_number() OVER line AS checkpoint,
+       count(*) OVER (PARTITION BY m.lineage, c.setting, c.task_id, c.replicate) AS n_checkpoints
+FROM chosen AS c JOIN models AS m USING (model_id)
+WINDOW line AS (PARTITION BY m.lineage, c.setting, c.task_id, c.replicate ORDER BY m.step, c.model_id);
+COMMENT ON VIEW lineage_runs IS 'The runs of every lineage in order of step: which run stands for which checkpoint.';
+
+-- Grain:  (lineage, setting, task_id, replicate, sample_key), items measured at every checkpoint; others are left out.
+-- Source: forgetting events, unforgettable: Toneva et al. 2019 (arXiv 1812.05159).    Check: test_sequences.py
+CREATE VIEW item_histories AS
+WITH seen AS (
+    SELECT r.lineage, r.setting, r.task_id, r.replicate, r.n_checkpoints, o.sample_key, any_value(o.answer) AS answer, any_value(o.n_options) AS n_options,
+           list(r.model_id ORDER BY r.checkpoint) AS checkpoints, list(r.step ORDER BY r.checkpoint) AS steps,
+           list(o.correct ORDER BY r.checkpoint) AS answers
+    FROM lineage_runs AS r JOIN run_outcomes AS o USING (run_id)
+    WHERE o.correct IS NOT NULL GROUP BY ALL HAVING count(*) = r.n_checkpoints)
+SELECT *, list_contains(answers, TRUE) AS learned, steps[list_position(answers, TRUE)] AS first_learned,
+       len(list_filter(range(1, n_checkpoints), lambda i: answers[i] AND NOT answers[i + 1])) AS n_forgotten,
+       CASE WHEN NOT learned THEN 'never learned' WHEN n_forgotten = 0 THEN 'unforgettable' ELSE 'forgotten' END AS history
+FROM seen;
+COMMENT ON VIEW item_histories IS 'Every item along a lineage: right or wrong at each checkpoint, how often it was forgotten, when it was first right.';
+
+CREATE MACRO luck_lost(k, n_checkpoints) AS coalesce(1 - (1 - 1e0 / k)^(n_checkpoints - 1), 0e0);
+COMMENT ON MACRO luck_lost IS 'Chance that an item only guessed at, wrong at the last of n checkpoints, was right at another: 1 - (1 - 1/k)^(n-1).';
+
+-- Grain:  (lineage, setting, task_id). Means over the replicates with the most checkpoints.
+-- Luck:   what the same answers at the last checkpoint give when nothing ever changed and guesses are uniform and independent:
+--         each final error was right elsewhere with luck_lost; (T-1)/k events for each. A repeated guess gives less.
+-- Nulls:  no final error; luck where several options are gold. Not comparable between lineages of other length T.
+-- Source: temporal forgetting: arXiv 2505.20196; events: Toneva et al. 2019.    Check: test_sequences.py
+CREATE VIEW temporal_forgetting AS
+WITH replicates AS (
+    SELECT lineage, setting, task_id, replicate, n_checkpoints, count(*) AS n_items, avg(CAST(answers[1] AS INT)) AS a_first,
+           avg(CAST(answers[-1] AS INT)) AS a_final, avg(CAST(learned AS INT)) AS ever, ever - a_final AS tfs, ratio(tfs, 1 - a_final) AS lost_of_final_errors,
+           avg(n_forgotten) AS events_per_item, avg(CAST(history = 'unforgettable' AS INT)) AS unforgettable, 1 - ever AS never_learned,
+           if(bool_or(answer = 'multi'), NULL, avg(if(answers[-1], 0, luck_lost(n_options, n_checkpoints)))) AS tfs_luck,
+           ratio(tfs_luck, 1 - a_final) AS lost_of_final_errors_luck,
+           if(bool_or(answer = 'multi'), NULL, avg(if(answers[-1], 0, (n_checkpoints - 1) * coalesce(1e0 / n_options, 0e0)))) AS events_per_item_luck
+    FROM item_histories GROUP BY lineage, setting, task_id, replicate, n_checkpoints)
+SELECT lineage, setting, task_id, n_checkpoints, count(*) AS n_replicates, max(n_items) AS n_items,
+       avg(COLUMNS('^(a_first|a_final|ever|tfs|lost_of.*|events.*|unforgettable|never_learned|tfs_luck)$')) AS '\0'
+FROM (FROM replicates QUALIFY n_checkpoints = max(n_checkpoints) OVER (PARTITION BY lineage, setting, task_id))
+GROUP BY lineage, setting, task_id, n_checkpoints;
+COMMENT ON VIEW temporal_forgetting IS 'How much a lineage was ever right on and is wrong on at its end, and how much of that luck alone gives.';
+
+-- Grain:  (lineage, setting, task_id, model_id): the items of item_histories, replicates of an item averaged first.
+CREATE VIEW checkpoint_accuracy AS
+WITH item AS (
+    SELECT lineage, setting, task_id, n_checkpoints, sample_key, answer = 'multi' AS multi, n_options, replicate, unnest(checkpoints) AS model_id,
+           unnest(answers) AS correct, unnest(range(1, n_checkpoints + 1)) AS checkpoint
+    FROM (FROM item_histories QUALIFY n_checkpoints = max(n_checkpoints) OVER (PARTITION BY lineage, setting, task_id))),
+mean AS (
+    SELECT lineage, setting, task_id, model_id, checkpoint, sample_key, bool_or(multi) AS multi, avg(CAST(correct AS INT)) AS a,
+           avg(if(correct, 1e0, -guess_odds(n_options))) AS above, count(*) AS n_replicates
+    FROM item GROUP BY lineage, setting, task_id, model_id, checkpoint, sample_key)
+SELECT lineage, setting, task_id, model_id, any_value(m.step) AS step, any_value(m.stage_task) AS stage_task, checkpoint, count(*) AS n_items,
+       max(n_replicates) AS n_replicates, avg(a) AS a, sqrt(var_pop(a) / count(*)) AS a_se,
+       if(bool_or(multi), NULL, avg(above)) AS a_above, if(bool_or(multi), NULL, sqrt(var_pop(above) / count(*))) AS a_above_se
+FROM mean JOIN (SELECT model_id, step, stage_task FROM models) AS m USING (model_id)
+GROUP BY lineage, setting, task_id, model_id, checkpoint;
+COMMENT ON VIEW checkpoint_accuracy IS 'Accuracy of every checkpoint of a lineage on the items that all of them answered, raw and above chance.';
+
+-- Grain:  (lineage, setting, task_id).
+-- Nulls:  fg where the first accuracy is 0; fg_above where it is within 2 se of chance, or several options are gold.
+-- Source: Luo et al., arXiv 2308.08747: mean over ALL stages m >= 1 of (R_0 - R_m)/R_0, in percent; R_0 the first checkpoint.
+--         It explodes near chance: fg_above is the same of accuracy above chance.
+CREATE VIEW luo_forgetting AS
+WITH first AS (FROM checkpoint_accuracy WHERE checkpoint = 1)
+SELECT lineage, setting, task_id, f.a AS a_first, f.a_above AS a_above_first, count(*) AS n_stages, 100 * avg(ratio(f.a - c.a, f.a)) AS fg_pct,
+       100 * avg(if(f.a_above > 2 * f.a_above_se, ratio(f.a_above - c.a_above, f.a_above), NULL)) AS fg_above_pct
+FROM checkpoint_accuracy AS c JOIN first AS f USING (lineage, setting, task_id)
+WHERE c.checkpoint > 1 GROUP BY ALL;
+COMMENT ON VIEW luo_forgetting IS 'FG of Luo et al. per task: mean relative loss against the first checkpoint over all later ones, raw and above chance.';
+
+-- Grain:  (lineage, setting, map, category): FG is the mean over tasks.
+CREATE VIEW luo_forgetting_categories AS
+SELECT lineage, setting, map, category, count(*) AS n_tasks, count(fg_above_pct) AS n_tasks_adjusted, avg(fg_pct) AS fg_pct, avg(fg_above_pct) AS fg_above_pct
+FROM luo_forgetting JOIN task_categories USING (task_id) GROUP BY ALL;
+COMMENT ON VIEW luo_forgetting_categories IS 'FG of Luo et al. by category: unweighted mean over its tasks.';
+
+-- R[i, j]: accuracy after stage i on the task of stage j. A stage ends with the last of the neighbouring checkpoints that have
+-- one stage_task; checkpoints without are no stage.
+-- Grain:  (lineage, setting, n_stages): the measures after that many stages; the last row is the whole lineage's.
+-- Nulls:  one stage only; a value of R is missing; fwt without a baseline, the lineage's first checkpoint before any stage.
+-- Source: BWT, FWT: Lopez-Paz and Ranzato 2017 (GEM; its code divides FWT by T, the paper and this by T-1);
+--         chaudhry_f: Chaudhry et al. 2018, mean over j < k of max_{l<k} R[l, j] - R[k, j].    Check: test_sequences.py
+CREATE VIEW stage_transfer AS
+WITH staged AS (
+    SELECT lineage, model_id, stage_task, row_number() OVER (PARTITION BY lineage ORDER BY step, model_id) AS i
+    FROM (FROM models WHERE lineage IS NOT NULL AND step IS NOT NULL
+          QUALIFY stage_task IS DISTINCT FROM lead(stage_task) OVER (PARTITION BY lineage ORDER BY step, model_id))
+    WHERE stage_task IS NOT NULL),
+r AS (
+    SELECT c.lineage, c.setting, x.i, y.i AS j, c.a FROM checkpoint_accuracy AS c
+    JOIN staged AS x ON x.lineage = c.lineage AND x.model_id = c.model_id
+    JOIN staged AS y ON y.lineage = c.lineage AND y.stage_task = c.task_id),
+baseline AS (
+    SELECT c.lineage, c.setting, y.i AS j, c.a AS b FROM checkpoint_accuracy AS c
+    JOIN staged AS y ON y.lineage = c.lineage AND y.stage_task = c.task_id WHERE c.checkpoint = 1 AND c.stage_task IS NULL),
+backward AS (
+    SELECT t.lineage, t.setting, t.i AS n_stages, count(o.a) AS n, avg(t.a - o.a) AS bwt
+    FROM r AS t JOIN r AS o ON o.lineage = t.lineage AND o.setting = t.setting AND o.i = t.j AND o.j = t.j WHERE t.j < t.i GROUP BY ALL),
+drop_from_best AS (
+    SELECT t.lineage, t.setting, t.i AS n_stages, t.j, count(o.a) AS n, max(o.a) - any_value(t.a) AS lost
+    FROM r AS t JOIN r AS o ON o.lineage = t.lineage AND o.setting = t.setting AND o.j = t.j AND o.i < t.i WHERE t.j < t.i GROUP BY ALL),
+chaudhry AS (SELECT lineage, setting, n_stages, count(*) AS n, min(n) AS n_before, avg(lost) AS chaudhry_f FROM drop_from_best GROUP BY lineage, setting, n_stages),
+ahead AS (SELECT r.lineage, r.setting, r.j, r.a - b AS gain FROM r LEFT JOIN baseline USING (lineage, setting, j) WHERE r.j = r.i + 1),
+forward AS (
+    SELECT t.lineage, t.setting, t.n_stages, count(gain) AS n, avg(gain) AS fwt
+    FROM (SELECT DISTINCT lineage, setting, i AS n_stages FROM r) AS t JOIN ahead ON ahead.lineage = t.lineage AND ahead.setting = t.setting AND ahead.j <= t.n_stages
+    GROUP BY ALL)
+SELECT lineage, setting, n_stages, if(b.n = n_stages - 1, bwt, NULL) AS bwt, if(f.n = n_stages - 1, fwt, NULL) AS fwt,
+       if(c.n = n_stages - 1 AND n_before = n_stages - 1, chaudhry_f, NULL) AS chaudhry_f
+FROM (SELECT DISTINCT lineage, setting, i AS n_stages FROM r) AS t
+LEFT JOIN backward AS b USING (lineage, setting, n_stages) LEFT JOIN forward AS f USING (lineage, setting, n_stages)
+LEFT JOIN chaudhry AS c USING (lineage, setting, n_stages);
+COMMENT ON VIEW stage_transfer IS 'Backward and forward transfer (GEM) and Chaudhry''s forgetting after every stage of a lineage trained task after task.';
+
+CREATE MACRO none_right(n, c, k) AS
+    CASE WHEN k = 0 THEN 1e0 WHEN k > n THEN NULL WHEN n - c < k THEN 0e0
+         ELSE exp(lgamma(n - c + 1) - lgamma(n - c - k + 1) - lgamma(n + 1) + lgamma(n - k + 1)) END;
+COMMENT ON MACRO none_right IS 'Chance that k of n answers, drawn without replacement, hold none of the c right ones; NULL for k > n.';
+
+-- Grain:  (lineage, setting, task_id). k answers drawn from the newest t checkpoints in turn, newest first: the j-th newest gives
+--         floor(k/t), one more for the first k mod t; replicates are the answers.
+-- Nulls:  fewer than t checkpoints, or fewer replicates than a checkpoint has to give.
+-- Source: arXiv 2505.20196, Pass@k|t.    Check: test_sequences.py
+CREATE MACRO pass_at(k, t) AS TABLE
+WITH item AS (
+    SELECT lineage, setting, task_id, n_checkpoints, sample_key, answers
+    FROM item_histories QUALIFY n_checkpoints = max(n_checkpoints) OVER (PARTITION BY lineage, setting, task_id)),
+drawn AS (
+    SELECT lineage, setting, task_id, sample_key, any_value(n_checkpoints) AS n_checkpoints, age, count(*) AS n,
+           count(*) FILTER (answers[-age]) AS c, k // t + CAST(age <= k % t AS INT) AS k_age
+    FROM item, (SELECT unnest(range(1, t + 1)) AS age) GROUP BY lineage, setting, task_id, sample_key, age),
+missed AS (
+    SELECT lineage, setting, task_id, sample_key, min(n) AS n,
+           if(bool_and(none_right(n, c, k_age) IS NOT NULL) AND min(n_checkpoints) >= t, product(none_right(n, c, k_age)), NULL) AS miss
+    FROM drawn GROUP BY lineage, setting, task_id, sample_key)
+SELECT lineage, setting, task_id, count(*) AS n_items, min(n) AS n_replicates, if(count(miss) = count(*), 1 - avg(miss), NULL) AS pass
+FROM missed GROUP BY lineage, setting, task_id;
+COMMENT ON MACRO TABLE pass_at IS 'FROM pass_at(k, t): share of items right in at least one of k answers drawn from the newest t checkpoints of a lineage.';
+
+-- Source: CapTrack, arXiv 2603.06610. Positive is better in every direction; a capability is the mean over its metrics.
+CREATE MACRO relative_change_pct(before, after, direction := 'higher', target := 50) AS
+    100 * CASE direction
+        WHEN 'higher' THEN ratio(after - before, abs(before)) WHEN 'lower' THEN ratio(before - after, abs(before))
+        WHEN 'target' THEN ratio(abs(before - target) - abs(after - target), abs(before - target))
+        ELSE error('direction is higher, lower or target, not ' || direction) END;
+COMMENT ON MACRO relative_change_pct IS 'Relative change in percent, positive is better: direction higher, lower or target (towards 50, or target := x); NULL from 0.';
+
 -- ==== 11. published figures ===========================================================================================
 
 -- Grain:  (regime): the six of arXiv 2510.17776 in its order, then every other one in use; letter case is no difference.
@@ -1228,6 +1388,36 @@ INSERT INTO glossary VALUES
     ('between_var',            'Variance between models beyond errors over items, a moment estimate.'),
     ('slope_family_se',        'Standard error of slope with families as clusters; from 3 families.'),
     ('slope_weighted_family_se', 'The same of slope_weighted.'),
+    -- sequences of checkpoints
+    ('checkpoint',             'Place of a checkpoint among those of its lineage that were run, from 1.'),
+    ('n_checkpoints',          'Checkpoints of the lineage that were run.'),
+    ('checkpoints',            'Their model_ids, in order.'),
+    ('steps',                  'Their steps, in order.'),
+    ('answers',                'Right or wrong at each of them, in order.'),
+    ('learned',                'Right at one of them at least.'),
+    ('first_learned',          'Step at which it was first right.'),
+    ('n_forgotten',            'Forgetting events: right at a checkpoint, wrong at the next.'),
+    ('history',                'never learned, unforgettable (learned, no event) or forgotten.'),
+    ('a_first',                'Accuracy of the first checkpoint.'),
+    ('a_final',                'Accuracy of the last checkpoint.'),
+    ('ever',                   'Share right at one checkpoint at least.'),
+    ('tfs',                    'Temporal forgetting score: ever - a_final.'),
+    ('lost_of_final_errors',   'Of the items wrong at the end, the share that was right before: tfs/(1 - a_final).'),
+    ('events_per_item',        'Forgetting events, mean over items.'),
+    ('unforgettable',          'Share learned and never forgotten.'),
+    ('never_learned',          'Share wrong at every checkpoint.'),
+    ('tfs_luck',               'tfs of independent guesses where nothing changed.'),
+    ('lost_of_final_errors_luck', 'lost_of_final_errors of independent guesses where nothing changed.'),
+    ('events_per_item_luck',   'events_per_item of independent guesses where nothing changed.'),
+    ('a',                      'Accuracy of one checkpoint.'),
+    ('a_above',                'Accuracy above chance: right less wrong/(k-1), unclipped.'),
+    ('a_above_first',          'a_above of the first checkpoint.'),
+    ('n_stages',               'Stages of training so far; in luo_forgetting the checkpoints after the first.'),
+    ('fg_pct',                 'FG of Luo et al.: mean relative loss of accuracy against the first checkpoint.'),
+    ('fg_above_pct',           'The same of accuracy above chance.'),
+    ('bwt',                    'GEM backward transfer: mean change on earlier tasks since they were trained; negative is forgetting.'),
+    ('fwt',                    'GEM forward transfer: mean accuracy on a task just before its stage, over the untrained baseline.'),
+    ('chaudhry_f',             'Mean drop on earlier tasks from their best earlier accuracy.'),
     -- published
     ('position',               'Place in the paper''s order.'),
     ('n_pairs',                'Pairs of models.'),
