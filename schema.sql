@@ -2,7 +2,8 @@
 --
 -- Reads top to bottom in the order of a reader's questions: what is stored (tables), the formulas (scalar macros),
 -- who is compared with whom (run_pairs), what happened to each item (transitions, counts), the metrics by task,
--- category and pair, what replicates add, and what would make the catalog wrong (integrity).
+-- category and pair, what replicates add, many tasks, scale, sequences of checkpoints, published figures, and what would
+-- make the catalog wrong (integrity).
 -- Formulas, assumptions and sources in words: docs/metrics.md. Plain DuckDB: `duckdb -c ".read schema.sql"` works.
 -- All shares are fractions 0..1. A table macro `x_of(before, after)` computes for two models what the view `x` shows
 -- for the declared pairs; with no argument the macro is the view.
@@ -831,20 +832,39 @@ WITH level AS (
 SELECT level, pair_id, setting, map, category, task_id, n_items, mde80(COLUMNS('^(.*)_se$')) AS '\1_mde80' FROM level;
 COMMENT ON VIEW detectable IS 'Smallest true value of every main metric that would be found with 80% power, per task, category and pair: 2.8 se.';
 
--- ==== 9. scale ========================================================================================================
+-- ==== 9. kinds of post-training, scale =================================================================================
+
+-- Grain:  (regime): the six of arXiv 2510.17776 in its order, then every other one in use; letter case is no difference.
+-- Nulls:  position and meaning of a regime the paper does not have: a catalog may have its own.
+CREATE VIEW regimes AS
+WITH known(position, regime, meaning) AS (VALUES
+    (1, 'Domain-Continual Pretraining', 'A base model is pretrained further on text of one field (code, mathematics) and stays a base model.'),
+    (2, 'Instruction Tuning', 'A base model becomes its maker''s general assistant.'),
+    (3, 'Trained from Base', 'A base model is trained to reason at length, with no published assistant in between.'),
+    (4, 'Trained from Instruct - High Data Scenario', 'An assistant is trained further to reason, on many examples.'),
+    (5, 'Trained from Instruct - Low Data Scenario', 'An assistant is trained further to reason, on about a thousand chosen examples.'),
+    (6, 'Model Merging', 'Weights of two models are combined, without training.')),
+used AS (
+    SELECT lower(regime) AS k, min(regime) AS regime, count(*) FILTER (own) AS n_pairs, count(*) FILTER (NOT own) AS n_published
+    FROM (SELECT regime, TRUE AS own FROM pairs UNION ALL SELECT regime, FALSE FROM published_results) WHERE regime IS NOT NULL GROUP BY lower(regime))
+SELECT position, coalesce(known.regime, used.regime) AS regime, meaning, coalesce(n_pairs, 0) AS n_pairs, coalesce(n_published, 0) AS n_published
+FROM known FULL JOIN used ON used.k = lower(known.regime);
+COMMENT ON VIEW regimes IS 'Kinds of post-training: those of arXiv 2510.17776 with their meaning, and any other in use.';
 
 -- Grain:  (pair_id, setting, map, category, scaled_by, metric). Category Total is the pair's mean over categories.
--- Nulls:  no row where x is not known or the metric is not identified. Size and family are those of the after model.
+-- Nulls:  no row where x is not known or the metric is not identified. Size and family are those of the after model; a regime
+--         is written as in `regimes`.
 CREATE VIEW scaling_points AS
 WITH value AS (
     SELECT pair_id, setting, map, category, COLUMNS('^(f|bt|net|(f|bt)_(true|known|exch|exch_x))(_se)?$') FROM category_metrics WHERE category <> 'Other'
     UNION ALL BY NAME
     SELECT pair_id, setting, map, 'Total' AS category, COLUMNS('^(f|bt|net|(f|bt)_(true|known|exch|exch_x))(_se)?$') FROM pair_metrics),
 described AS (
-    SELECT p.pair_id, p.regime, coalesce(a.family, b.family) AS family,
+    SELECT p.pair_id, r.regime, coalesce(a.family, b.family) AS family,
            unnest([{'scaled_by': 'n_params', 'x': coalesce(a.n_params, b.n_params)}, {'scaled_by': 'data_examples', 'x': p.data_examples},
                    {'scaled_by': 'data_tokens', 'x': p.data_tokens}], recursive := TRUE)
-    FROM pairs AS p LEFT JOIN models AS b ON b.model_id = p.before_id LEFT JOIN models AS a ON a.model_id = p.after_id),
+    FROM pairs AS p LEFT JOIN models AS b ON b.model_id = p.before_id LEFT JOIN models AS a ON a.model_id = p.after_id
+    LEFT JOIN regimes AS r ON lower(r.regime) = lower(p.regime)),
 point AS (
     SELECT 'catalog' AS source, pair_id, setting, map, regime, category, family, scaled_by, CAST(x AS DOUBLE) AS x,
            unnest([{'metric': 'f', 'y': f, 'y_se': f_se}, {'metric': 'bt', 'y': bt, 'y_se': bt_se}, {'metric': 'net', 'y': net, 'y_se': net_se},
@@ -1079,23 +1099,6 @@ CREATE MACRO relative_change_pct(before, after, direction := 'higher', target :=
 COMMENT ON MACRO relative_change_pct IS 'Relative change in percent, positive is better: direction higher, lower or target (towards 50, or target := x); NULL from 0.';
 
 -- ==== 11. published figures ===========================================================================================
-
--- Grain:  (regime): the six of arXiv 2510.17776 in its order, then every other one in use; letter case is no difference.
--- Nulls:  position and meaning of a regime the paper does not have: a catalog may have its own.
-CREATE VIEW regimes AS
-WITH known(position, regime, meaning) AS (VALUES
-    (1, 'Domain-Continual Pretraining', 'A base model is pretrained further on text of one field (code, mathematics) and stays a base model.'),
-    (2, 'Instruction Tuning', 'A base model becomes its maker''s general assistant.'),
-    (3, 'Trained from Base', 'A base model is trained to reason at length, with no published assistant in between.'),
-    (4, 'Trained from Instruct - High Data Scenario', 'An assistant is trained further to reason, on many examples.'),
-    (5, 'Trained from Instruct - Low Data Scenario', 'An assistant is trained further to reason, on about a thousand chosen examples.'),
-    (6, 'Model Merging', 'Weights of two models are combined, without training.')),
-used AS (
-    SELECT lower(regime) AS k, min(regime) AS regime, count(*) FILTER (own) AS n_pairs, count(*) FILTER (NOT own) AS n_published
-    FROM (SELECT regime, TRUE AS own FROM pairs UNION ALL SELECT regime, FALSE FROM published_results) WHERE regime IS NOT NULL GROUP BY lower(regime))
-SELECT position, coalesce(known.regime, used.regime) AS regime, meaning, coalesce(n_pairs, 0) AS n_pairs, coalesce(n_published, 0) AS n_published
-FROM known FULL JOIN used ON used.k = lower(known.regime);
-COMMENT ON VIEW regimes IS 'Kinds of post-training: those of arXiv 2510.17776 with their meaning, and any other in use.';
 
 -- Grain:  (paper, table_no, regime, before_model, after_model, metric) with a printed Total.
 -- differs: by more than .1 points, the last printed digit.    Check: test_published.py: 149 of 188

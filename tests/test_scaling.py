@@ -103,16 +103,23 @@ def test_known_slope_is_recovered(points, con):
 
 
 def test_from_answers_to_trend(fill, con):
-    """F .1, .2, .3 at 1e8, 1e9, 1e10 parameters: .1 a decade, in the category and over all; tokens known of two pairs only."""
+    """F .1, .2, .3 at 1e8, 1e9, 1e10 parameters: .1 a decade, in the category and over all; tokens known of two pairs only; letter case makes no regime."""
     fill.task("x/t", ["free"] * 10)
     fill.insert("categories", map="m", task_id="x/t", category="X")
     for i, tokens in ((1, 1000), (2, 10000), (3, None)):
         fill.answers(f"A{i}", "x/t", "1" * 10)
         fill.answers(f"B{i}", "x/t", "0" * i + "1" * (10 - i))
         con.execute(f"UPDATE models SET n_params = {10 ** (7 + i)}, family = 'F' WHERE model_id = 'B{i}'")
-        fill.insert("pairs", pair_id=str(i), before_id=f"A{i}", after_id=f"B{i}", regime="r", data_tokens=tokens)
+        fill.insert(
+            "pairs",
+            pair_id=str(i),
+            before_id=f"A{i}",
+            after_id=f"B{i}",
+            regime=("Instruction Tuning", "instruction tuning")[i % 2],
+            data_tokens=tokens,
+        )
     rows = con.sql(
-        "SELECT category, scaled_by, n_pairs, slope, reason FROM scaling WHERE metric = 'f' AND map = 'm' ORDER BY ALL"
+        "SELECT category, scaled_by, n_pairs, slope, reason FROM scaling WHERE metric = 'f' AND map = 'm' AND regime = 'Instruction Tuning' ORDER BY ALL"
     ).fetchall()
     assert rows == [(category, *rest) for category in ("Total", "X")
                     for rest in (("data_tokens", 2, None, "needs 3 distinct sizes, has 2"), ("n_params", 3, pytest.approx(0.1), None))]  # fmt: skip
