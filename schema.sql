@@ -2,7 +2,8 @@
 --
 -- Reads top to bottom in the order of a reader's questions: what is stored (tables), the formulas (scalar macros),
 -- who is compared with whom (run_pairs), what happened to each item (transitions, counts), the metrics by task,
--- category and pair, what replicates add, and what would make the catalog wrong (integrity).
+-- category and pair, what replicates add, many tasks, scale, sequences of checkpoints, published figures, and what would
+-- make the catalog wrong (integrity).
 -- Formulas, assumptions and sources in words: docs/metrics.md. Plain DuckDB: `duckdb -c ".read schema.sql"` works.
 -- All shares are fractions 0..1. A table macro `x_of(before, after)` computes for two models what the view `x` shows
 -- for the declared pairs; with no argument the macro is the view.
@@ -141,6 +142,7 @@ CREATE TABLE published_results (            -- grain: (paper, table_no, regime, 
     paper         VARCHAR NOT NULL,
     table_no      VARCHAR,
     regime        VARCHAR,
+    family        VARCHAR,                  -- ours, not printed: who is not independent of whom
     before_model  VARCHAR,
     after_model   VARCHAR,
     size_b        DOUBLE,
@@ -829,7 +831,342 @@ SELECT setting, map, category, n_tasks, n_items, n_replicates, a_pre, a_post, f,
 FROM known WHERE map IN (SELECT map FROM row WHERE category <> 'Other');
 COMMENT ON MACRO TABLE forgetting IS 'FROM forgetting(''A'', ''B''): what B forgot and gained against A, by category, raw and beyond luck, with intervals.';
 
--- ==== 8. integrity ====================================================================================================
+-- ==== 8. many tasks, and what could have been seen ====================================================================
+
+-- q of p among the p values of its family: min over x >= p of x m / #{y <= x}, m the values that are not NULL. Ties get one q.
+CREATE MACRO bh_q(p, family_ps) AS
+    list_min(list_transform(
+        list_filter(list_zip(list_sort(list_filter(family_ps, lambda x: x IS NOT NULL)), range(1, len(family_ps) + 1)), lambda z: z[1] >= p),
+        lambda z: z[1] * len(list_filter(family_ps, lambda x: x IS NOT NULL)) / CAST(z[2] AS DOUBLE)));
+COMMENT ON MACRO bh_q IS 'Benjamini-Hochberg q of p among list family_ps: the smallest false discovery rate at which p is called; NULL of NULL.';
+CREATE MACRO mde80(se) AS 2.8e0 * nullif(se, 0);
+COMMENT ON MACRO mde80 IS 'Smallest true value found with 80% power at 5%, two-sided: 2.8 se (1.96 + 0.84); NULL where se is 0.';
+
+-- Grain:  (pair, setting, task): the first replicate, since replicates of an item are no independent tests.
+-- Source: Benjamini and Hochberg 1995. The family is all tasks of a pair and setting.    Check: test_many_tasks.py
+CREATE MACRO task_tests_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT pair_id, before_id, after_id, setting, task_id, replicate, n, n10, n01, net, net_lo, net_hi, sparse, mcnemar_p, mcnemar_mid_p,
+       bh_q(mcnemar_p, list(mcnemar_p) OVER family) AS mcnemar_q, bh_q(mcnemar_mid_p, list(mcnemar_mid_p) OVER family) AS mcnemar_mid_q,
+       count(mcnemar_p) OVER family AS n_tests, 'tasks of ' || coalesce(pair_id, before_id || ' -> ' || after_id) || ', ' || setting AS test_family
+FROM (FROM task_replicates_of(before_model, after_model)
+      QUALIFY row_number() OVER (PARTITION BY before_id, after_id, setting, task_id ORDER BY replicate) = 1)
+WINDOW family AS (PARTITION BY before_id, after_id, setting);
+COMMENT ON MACRO TABLE task_tests_of IS 'task_tests for two given models, declared as a pair or not.';
+CREATE VIEW task_tests AS FROM task_tests_of();
+COMMENT ON VIEW task_tests IS 'McNemar tests of net change of every task, with q values over the tasks of a pair and setting; not a test of forgetting.';
+
+-- Grain:  (level, pair, setting, map, category, task); map and category are NULL for a task, task_id above it.
+-- Nulls:  x_mde80 where x is not identified or its se is 0 (nothing flipped: look at its interval).
+CREATE VIEW detectable AS
+WITH level AS (
+    SELECT 'task' AS level, pair_id, setting, task_id, n_items, COLUMNS('^(f|bt|net|(?:f|bt)_(?:true|known|exch|exch_x))_se$') FROM task_metrics
+    UNION ALL BY NAME
+    SELECT 'category' AS level, pair_id, setting, map, category, n_items, COLUMNS('^(f|bt|net|(?:f|bt)_(?:true|known|exch|exch_x))_se$')
+    FROM category_metrics
+    UNION ALL BY NAME
+    SELECT 'pair' AS level, pair_id, setting, map, n_items, COLUMNS('^(f|bt|net|(?:f|bt)_(?:true|known|exch|exch_x))_se$') FROM pair_metrics)
+SELECT level, pair_id, setting, map, category, task_id, n_items, mde80(COLUMNS('^(.*)_se$')) AS '\1_mde80' FROM level;
+COMMENT ON VIEW detectable IS 'Smallest true value of every main metric that would be found with 80% power, per task, category and pair: 2.8 se.';
+
+-- ==== 9. kinds of post-training, scale =================================================================================
+
+-- Grain:  (regime): the six of arXiv 2510.17776 in its order, then every other one in use; letter case is no difference.
+-- Nulls:  position and meaning of a regime the paper does not have: a catalog may have its own.
+CREATE VIEW regimes AS
+WITH known(position, regime, meaning) AS (VALUES
+    (1, 'Domain-Continual Pretraining', 'A base model is pretrained further on text of one field (code, mathematics) and stays a base model.'),
+    (2, 'Instruction Tuning', 'A base model becomes its maker''s general assistant.'),
+    (3, 'Trained from Base', 'A base model is trained to reason at length, with no published assistant in between.'),
+    (4, 'Trained from Instruct - High Data Scenario', 'An assistant is trained further to reason, on many examples.'),
+    (5, 'Trained from Instruct - Low Data Scenario', 'An assistant is trained further to reason, on about a thousand chosen examples.'),
+    (6, 'Model Merging', 'Weights of two models are combined, without training.')),
+used AS (
+    SELECT lower(regime) AS k, min(regime) AS regime, count(*) FILTER (own) AS n_pairs, count(*) FILTER (NOT own) AS n_published
+    FROM (SELECT regime, TRUE AS own FROM pairs UNION ALL SELECT regime, FALSE FROM published_results) WHERE regime IS NOT NULL GROUP BY lower(regime))
+SELECT position, coalesce(known.regime, used.regime) AS regime, meaning, coalesce(n_pairs, 0) AS n_pairs, coalesce(n_published, 0) AS n_published
+FROM known FULL JOIN used ON used.k = lower(known.regime);
+COMMENT ON VIEW regimes IS 'Kinds of post-training: those of arXiv 2510.17776 with their meaning, and any other in use.';
+
+-- Grain:  (pair_id, setting, map, category, scaled_by, metric). Category Total is the pair's mean over categories.
+-- Nulls:  no row where x is not known or the metric is not identified. Size and family are those of the after model; a regime
+--         is written as in `regimes`.
+CREATE VIEW scaling_points AS
+WITH value AS (
+    SELECT pair_id, setting, map, category, COLUMNS('^(f|bt|net|(f|bt)_(true|known|exch|exch_x))(_se)?$') FROM category_metrics WHERE category <> 'Other'
+    UNION ALL BY NAME
+    SELECT pair_id, setting, map, 'Total' AS category, COLUMNS('^(f|bt|net|(f|bt)_(true|known|exch|exch_x))(_se)?$') FROM pair_metrics),
+described AS (
+    SELECT p.pair_id, r.regime, coalesce(a.family, b.family) AS family,
+           unnest([{'scaled_by': 'n_params', 'x': coalesce(a.n_params, b.n_params)}, {'scaled_by': 'data_examples', 'x': p.data_examples},
+                   {'scaled_by': 'data_tokens', 'x': p.data_tokens}], recursive := TRUE)
+    FROM pairs AS p LEFT JOIN models AS b ON b.model_id = p.before_id LEFT JOIN models AS a ON a.model_id = p.after_id
+    LEFT JOIN regimes AS r ON lower(r.regime) = lower(p.regime)),
+point AS (
+    SELECT 'catalog' AS source, pair_id, setting, map, regime, category, family, scaled_by, CAST(x AS DOUBLE) AS x,
+           unnest([{'metric': 'f', 'y': f, 'y_se': f_se}, {'metric': 'bt', 'y': bt, 'y_se': bt_se}, {'metric': 'net', 'y': net, 'y_se': net_se},
+                   {'metric': 'f_true', 'y': f_true, 'y_se': f_true_se}, {'metric': 'bt_true', 'y': bt_true, 'y_se': bt_true_se},
+                   {'metric': 'f_known', 'y': f_known, 'y_se': f_known_se}, {'metric': 'bt_known', 'y': bt_known, 'y_se': bt_known_se},
+                   {'metric': 'f_exch', 'y': f_exch, 'y_se': f_exch_se}, {'metric': 'bt_exch', 'y': bt_exch, 'y_se': bt_exch_se},
+                   {'metric': 'f_exch_x', 'y': f_exch_x, 'y_se': f_exch_x_se}, {'metric': 'bt_exch_x', 'y': bt_exch_x, 'y_se': bt_exch_x_se}],
+                  recursive := TRUE)
+    FROM value JOIN described USING (pair_id))
+FROM point WHERE x > 0 AND y IS NOT NULL;
+COMMENT ON VIEW scaling_points IS 'Every metric of every declared pair beside its size, post-training examples and tokens: the points of scaling.';
+
+-- Grain:  as published_results, with a size. In percent, without errors over items.
+CREATE VIEW published_points AS
+SELECT paper AS source, concat_ws(' -> ', before_model, after_model) AS pair_id, CAST(NULL AS VARCHAR) AS setting, CAST(NULL AS VARCHAR) AS map,
+       regime, category, family, 'n_params' AS scaled_by, size_b * 1e9 AS x, metric, value AS y, CAST(NULL AS DOUBLE) AS y_se
+FROM published_results WHERE size_b > 0 AND value IS NOT NULL;
+COMMENT ON VIEW published_points IS 'Every published figure whose model size is known: the points of published_scaling.';
+
+-- Least squares of y on log10 x. points: name of a view with the columns of scaling_points.
+-- Grain:  (source, setting, map, regime, category, scaled_by, metric, family); family 'all' pools the families, whose own
+--         rows stand beside it where there is more than one.
+-- Weights 1/(y_se^2 + between_var): between_var is Hedges and Olkin's moment estimate for meta-regression, from the residuals e
+--         of the unweighted fit and their leverages h: max(0, (sum e^2 - sum (1 - h) y_se^2)/(n - 2)); unlike DerSimonian and
+--         Laird's, no small error decides it. slope_weighted_se takes between_var as known: too small on few points.
+-- slope_family_se: sandwich over families with the factor G/(G-1) (n-1)/(n-2); needs 3 families, all known.
+-- Nulls:  a slope below 3 distinct x, with the reason; the weighted one where an error is not known, or 0 (nothing flipped).
+-- Check:  test_scaling.py, by hand, against numpy and on y = a + b log10 N with known b
+CREATE MACRO trends_of(points) AS TABLE
+WITH scope AS MATERIALIZED (
+    WITH point AS (
+        SELECT {'source': source, 'setting': setting, 'map': map, 'regime': regime, 'category': category, 'scaled_by': scaled_by, 'metric': metric} AS k,
+               family AS member, log10(x) AS x, y, nullif(y_se, 0)^2 AS v FROM query_table(points))
+    SELECT k, 'all' AS family, member, x, y, v FROM point
+    UNION ALL
+    (SELECT k, member, member, x, y, v FROM point WHERE member IS NOT NULL
+     QUALIFY min(member) OVER (PARTITION BY k) <> max(member) OVER (PARTITION BY k))),
+plain AS (
+    SELECT k, family, count(*) AS n_pairs, count(DISTINCT x) AS n_sizes, count(DISTINCT member) AS n_families, n_sizes >= 3 AS enough,
+           avg(x) AS mx, avg(y) AS my, regr_sxx(y, x) AS sxx, regr_sxy(y, x) / nullif(sxx, 0) AS b,
+           regr_r2(y, x) AS r2, count(v) = count(*) AS has_errors, count(member) = count(*) AND n_families >= 3 AS clustered
+    FROM scope GROUP BY k, family),
+residual AS (
+    SELECT p.*, s.member, s.x - mx AS dx, s.y, s.v, s.y - my - b * dx AS e, 1e0 / n_pairs + dx^2 / sxx AS h
+    FROM plain AS p JOIN scope AS s USING (k, family) WHERE enough),
+between_models AS (
+    SELECT k, family, sum(e^2) AS rss, if(any_value(has_errors), at_least_0((rss - sum((1 - h) * v)) / (max(n_pairs) - 2)), NULL) AS between_var
+    FROM residual GROUP BY k, family),
+weighed AS (SELECT r.*, rss, between_var, 1e0 / nullif(v + between_var, 0) AS w FROM residual AS r JOIN between_models USING (k, family)),
+weighted AS (
+    SELECT k, family, sum(w * dx) / sum(w) AS wmx, sum(w * y) / sum(w) AS wmy,
+           if(count(w) = count(*), sum(w * dx^2) - sum(w) * wmx^2, NULL) AS wsxx, (sum(w * dx * y) - sum(w) * wmx * wmy) / wsxx AS wb
+    FROM weighed GROUP BY k, family),
+by_member AS (
+    SELECT k, family, member, any_value(between_var) AS between_var, any_value(rss) AS rss, any_value(wb) AS wb, any_value(wsxx) AS wsxx,
+           sum(dx * e)^2 AS u, sum(w * (dx - wmx) * (y - wmy - wb * (dx - wmx)))^2 AS wu
+    FROM weighed JOIN weighted USING (k, family) GROUP BY k, family, member),
+summed AS (
+    SELECT k, family, any_value(COLUMNS('^(between_var|rss|wb|wsxx)$')) AS '\0', sum(u) AS u, sum(wu) AS wu FROM by_member GROUP BY k, family),
+final AS (
+    SELECT *, if(clustered, n_families / (n_families - 1e0) * (n_pairs - 1e0) / (n_pairs - 2e0), NULL) AS few
+    FROM plain LEFT JOIN summed USING (k, family))
+SELECT unnest(k), family, n_pairs, n_sizes, n_families, if(enough, b, NULL) AS slope, sqrt(rss / (n_pairs - 2) / sxx) AS slope_se,
+       if(enough, my - b * mx, NULL) AS intercept, if(enough, r2, NULL) AS r2, wb AS slope_weighted, 1 / sqrt(wsxx) AS slope_weighted_se, between_var,
+       sqrt(few * u) / sxx AS slope_family_se, sqrt(few * wu) / wsxx AS slope_weighted_family_se,
+       if(enough, NULL, 'needs 3 distinct sizes, has ' || n_sizes) AS reason
+FROM final;
+COMMENT ON MACRO TABLE trends_of IS 'FROM trends_of(''scaling_points''): slope per decade by least squares over the points of a view, with errors and reasons.';
+CREATE VIEW scaling AS FROM trends_of('scaling_points');
+COMMENT ON VIEW scaling IS 'Slope of every metric per decade of parameters, post-training examples and tokens over the declared pairs, by regime and category.';
+CREATE VIEW published_scaling AS FROM trends_of('published_points');
+COMMENT ON VIEW published_scaling IS 'Slope per decade of parameters over published figures (percent, unweighted), by paper, regime, category and metric.';
+
+-- ==== 10. sequences of checkpoints ====================================================================================
+-- A lineage is one training run; its checkpoints are ordered by step. Neighbours are compared by run_pairs (consecutive).
+
+-- Grain:  (lineage, setting, task_id, replicate, model_id): the run that stands for a checkpoint, numbered along the lineage.
+-- Nulls:  no row for a checkpoint without a run that a neighbouring checkpoint has too.
+CREATE VIEW lineage_runs AS
+WITH side AS (
+    SELECT setting, task_id, replicate, n_common, unnest([before_id, after_id]) AS model_id, unnest([before_run, after_run]) AS run_id
+    FROM run_pairs WHERE kind = 'consecutive'),
+chosen AS (FROM side QUALIFY row_number() OVER (PARTITION BY setting, task_id, replicate, model_id ORDER BY n_common DESC, run_id) = 1)
+SELECT m.lineage, c.setting, c.task_id, c.replicate, c.model_id, m.step, m.stage_task, c.run_id, row_number() OVER line AS checkpoint,
+       count(*) OVER (PARTITION BY m.lineage, c.setting, c.task_id, c.replicate) AS n_checkpoints
+FROM chosen AS c JOIN models AS m USING (model_id)
+WINDOW line AS (PARTITION BY m.lineage, c.setting, c.task_id, c.replicate ORDER BY m.step, c.model_id);
+COMMENT ON VIEW lineage_runs IS 'The runs of every lineage in order of step: which run stands for which checkpoint.';
+
+-- Grain:  (lineage, setting, task_id, replicate, sample_key), items measured at every checkpoint; others are left out.
+-- Source: forgetting events, unforgettable: Toneva et al. 2019 (arXiv 1812.05159).    Check: test_sequences.py
+CREATE VIEW item_histories AS
+WITH seen AS (
+    SELECT r.lineage, r.setting, r.task_id, r.replicate, r.n_checkpoints, o.sample_key, any_value(o.answer) AS answer, any_value(o.n_options) AS n_options,
+           list(r.model_id ORDER BY r.checkpoint) AS checkpoints, list(r.step ORDER BY r.checkpoint) AS steps,
+           list(o.correct ORDER BY r.checkpoint) AS answers
+    FROM lineage_runs AS r JOIN run_outcomes AS o USING (run_id)
+    WHERE o.correct IS NOT NULL GROUP BY ALL HAVING count(*) = r.n_checkpoints)
+SELECT *, list_contains(answers, TRUE) AS learned, steps[list_position(answers, TRUE)] AS first_learned,
+       len(list_filter(range(1, n_checkpoints), lambda i: answers[i] AND NOT answers[i + 1])) AS n_forgotten,
+       CASE WHEN NOT learned THEN 'never learned' WHEN n_forgotten = 0 THEN 'unforgettable' ELSE 'forgotten' END AS history
+FROM seen;
+COMMENT ON VIEW item_histories IS 'Every item along a lineage: right or wrong at each checkpoint, how often it was forgotten, when it was first right.';
+
+CREATE MACRO luck_lost(k, n_checkpoints) AS coalesce(1 - (1 - 1e0 / k)^(n_checkpoints - 1), 0e0);
+COMMENT ON MACRO luck_lost IS 'Chance that an item only guessed at, wrong at the last of n checkpoints, was right at another: 1 - (1 - 1/k)^(n-1).';
+
+-- Grain:  (lineage, setting, task_id). Means over the replicates with the most checkpoints.
+-- Luck:   what the same answers at the last checkpoint give when nothing ever changed and guesses are uniform and independent:
+--         each final error was right elsewhere with luck_lost; (T-1)/k events for each. A repeated guess gives less.
+-- Nulls:  no final error; luck where several options are gold. Not comparable between lineages of other length T.
+-- Source: temporal forgetting: arXiv 2505.20196; events: Toneva et al. 2019.    Check: test_sequences.py
+CREATE VIEW temporal_forgetting AS
+WITH replicates AS (
+    SELECT lineage, setting, task_id, replicate, n_checkpoints, count(*) AS n_items, avg(CAST(answers[1] AS INT)) AS a_first,
+           avg(CAST(answers[-1] AS INT)) AS a_final, avg(CAST(learned AS INT)) AS ever, ever - a_final AS tfs, ratio(tfs, 1 - a_final) AS lost_of_final_errors,
+           avg(n_forgotten) AS events_per_item, avg(CAST(history = 'unforgettable' AS INT)) AS unforgettable, 1 - ever AS never_learned,
+           if(bool_or(answer = 'multi'), NULL, avg(if(answers[-1], 0, luck_lost(n_options, n_checkpoints)))) AS tfs_luck,
+           ratio(tfs_luck, 1 - a_final) AS lost_of_final_errors_luck,
+           if(bool_or(answer = 'multi'), NULL, avg(if(answers[-1], 0, (n_checkpoints - 1) * coalesce(1e0 / n_options, 0e0)))) AS events_per_item_luck
+    FROM item_histories GROUP BY lineage, setting, task_id, replicate, n_checkpoints)
+SELECT lineage, setting, task_id, n_checkpoints, count(*) AS n_replicates, max(n_items) AS n_items,
+       avg(COLUMNS('^(a_first|a_final|ever|tfs|lost_of.*|events.*|unforgettable|never_learned|tfs_luck)$')) AS '\0'
+FROM (FROM replicates QUALIFY n_checkpoints = max(n_checkpoints) OVER (PARTITION BY lineage, setting, task_id))
+GROUP BY lineage, setting, task_id, n_checkpoints;
+COMMENT ON VIEW temporal_forgetting IS 'How much a lineage was ever right on and is wrong on at its end, and how much of that luck alone gives.';
+
+-- Grain:  (lineage, setting, task_id, model_id): the items of item_histories, replicates of an item averaged first.
+CREATE VIEW checkpoint_accuracy AS
+WITH item AS (
+    SELECT lineage, setting, task_id, n_checkpoints, sample_key, answer = 'multi' AS multi, n_options, replicate, unnest(checkpoints) AS model_id,
+           unnest(answers) AS correct, unnest(range(1, n_checkpoints + 1)) AS checkpoint
+    FROM (FROM item_histories QUALIFY n_checkpoints = max(n_checkpoints) OVER (PARTITION BY lineage, setting, task_id))),
+mean AS (
+    SELECT lineage, setting, task_id, model_id, checkpoint, sample_key, bool_or(multi) AS multi, avg(CAST(correct AS INT)) AS a,
+           avg(if(correct, 1e0, -guess_odds(n_options))) AS above, count(*) AS n_replicates
+    FROM item GROUP BY lineage, setting, task_id, model_id, checkpoint, sample_key)
+SELECT lineage, setting, task_id, model_id, any_value(m.step) AS step, any_value(m.stage_task) AS stage_task, checkpoint, count(*) AS n_items,
+       max(n_replicates) AS n_replicates, avg(a) AS a, sqrt(var_pop(a) / count(*)) AS a_se,
+       if(bool_or(multi), NULL, avg(above)) AS a_above, if(bool_or(multi), NULL, sqrt(var_pop(above) / count(*))) AS a_above_se
+FROM mean JOIN (SELECT model_id, step, stage_task FROM models) AS m USING (model_id)
+GROUP BY lineage, setting, task_id, model_id, checkpoint;
+COMMENT ON VIEW checkpoint_accuracy IS 'Accuracy of every checkpoint of a lineage on the items that all of them answered, raw and above chance.';
+
+-- Grain:  (lineage, setting, task_id).
+-- Nulls:  fg where the first accuracy is 0; fg_above where it is within 2 se of chance, or several options are gold.
+-- Source: Luo et al., arXiv 2308.08747: mean over ALL stages m >= 1 of (R_0 - R_m)/R_0, in percent; R_0 the first checkpoint.
+--         It explodes near chance: fg_above is the same of accuracy above chance.
+CREATE VIEW luo_forgetting AS
+WITH first AS (FROM checkpoint_accuracy WHERE checkpoint = 1)
+SELECT lineage, setting, task_id, f.a AS a_first, f.a_above AS a_above_first, count(*) AS n_stages, 100 * avg(ratio(f.a - c.a, f.a)) AS fg_pct,
+       100 * avg(if(f.a_above > 2 * f.a_above_se, ratio(f.a_above - c.a_above, f.a_above), NULL)) AS fg_above_pct
+FROM checkpoint_accuracy AS c JOIN first AS f USING (lineage, setting, task_id)
+WHERE c.checkpoint > 1 GROUP BY ALL;
+COMMENT ON VIEW luo_forgetting IS 'FG of Luo et al. per task: mean relative loss against the first checkpoint over all later ones, raw and above chance.';
+
+-- Grain:  (lineage, setting, map, category): FG is the mean over tasks.
+CREATE VIEW luo_forgetting_categories AS
+SELECT lineage, setting, map, category, count(*) AS n_tasks, count(fg_above_pct) AS n_tasks_adjusted, avg(fg_pct) AS fg_pct, avg(fg_above_pct) AS fg_above_pct
+FROM luo_forgetting JOIN task_categories USING (task_id) GROUP BY ALL;
+COMMENT ON VIEW luo_forgetting_categories IS 'FG of Luo et al. by category: unweighted mean over its tasks.';
+
+-- R[i, j]: accuracy after stage i on the task of stage j. A stage ends with the last of the neighbouring checkpoints that have
+-- one stage_task; checkpoints without are no stage.
+-- Grain:  (lineage, setting, n_stages): the measures after that many stages; the last row is the whole lineage's.
+-- Nulls:  one stage only; a value of R is missing; fwt without a baseline, the lineage's first checkpoint before any stage.
+-- Source: BWT, FWT: Lopez-Paz and Ranzato 2017 (GEM; its code divides FWT by T, the paper and this by T-1);
+--         chaudhry_f: Chaudhry et al. 2018, mean over j < k of max_{l<k} R[l, j] - R[k, j].    Check: test_sequences.py
+CREATE VIEW stage_transfer AS
+WITH staged AS (
+    SELECT lineage, model_id, stage_task, row_number() OVER (PARTITION BY lineage ORDER BY step, model_id) AS i
+    FROM (FROM models WHERE lineage IS NOT NULL AND step IS NOT NULL
+          QUALIFY stage_task IS DISTINCT FROM lead(stage_task) OVER (PARTITION BY lineage ORDER BY step, model_id))
+    WHERE stage_task IS NOT NULL),
+r AS (
+    SELECT c.lineage, c.setting, x.i, y.i AS j, c.a FROM checkpoint_accuracy AS c
+    JOIN staged AS x ON x.lineage = c.lineage AND x.model_id = c.model_id
+    JOIN staged AS y ON y.lineage = c.lineage AND y.stage_task = c.task_id),
+baseline AS (
+    SELECT c.lineage, c.setting, y.i AS j, c.a AS b FROM checkpoint_accuracy AS c
+    JOIN staged AS y ON y.lineage = c.lineage AND y.stage_task = c.task_id WHERE c.checkpoint = 1 AND c.stage_task IS NULL),
+backward AS (
+    SELECT t.lineage, t.setting, t.i AS n_stages, count(o.a) AS n, avg(t.a - o.a) AS bwt
+    FROM r AS t JOIN r AS o ON o.lineage = t.lineage AND o.setting = t.setting AND o.i = t.j AND o.j = t.j WHERE t.j < t.i GROUP BY ALL),
+drop_from_best AS (
+    SELECT t.lineage, t.setting, t.i AS n_stages, t.j, count(o.a) AS n, max(o.a) - any_value(t.a) AS lost
+    FROM r AS t JOIN r AS o ON o.lineage = t.lineage AND o.setting = t.setting AND o.j = t.j AND o.i < t.i WHERE t.j < t.i GROUP BY ALL),
+chaudhry AS (SELECT lineage, setting, n_stages, count(*) AS n, min(n) AS n_before, avg(lost) AS chaudhry_f FROM drop_from_best GROUP BY lineage, setting, n_stages),
+ahead AS (SELECT r.lineage, r.setting, r.j, r.a - b AS gain FROM r LEFT JOIN baseline USING (lineage, setting, j) WHERE r.j = r.i + 1),
+forward AS (
+    SELECT t.lineage, t.setting, t.n_stages, count(gain) AS n, avg(gain) AS fwt
+    FROM (SELECT DISTINCT lineage, setting, i AS n_stages FROM r) AS t JOIN ahead ON ahead.lineage = t.lineage AND ahead.setting = t.setting AND ahead.j <= t.n_stages
+    GROUP BY ALL)
+SELECT lineage, setting, n_stages, if(b.n = n_stages - 1, bwt, NULL) AS bwt, if(f.n = n_stages - 1, fwt, NULL) AS fwt,
+       if(c.n = n_stages - 1 AND n_before = n_stages - 1, chaudhry_f, NULL) AS chaudhry_f
+FROM (SELECT DISTINCT lineage, setting, i AS n_stages FROM r) AS t
+LEFT JOIN backward AS b USING (lineage, setting, n_stages) LEFT JOIN forward AS f USING (lineage, setting, n_stages)
+LEFT JOIN chaudhry AS c USING (lineage, setting, n_stages);
+COMMENT ON VIEW stage_transfer IS 'Backward and forward transfer (GEM) and Chaudhry''s forgetting after every stage of a lineage trained task after task.';
+
+CREATE MACRO none_right(n, c, k) AS
+    CASE WHEN k = 0 THEN 1e0 WHEN k > n THEN NULL WHEN n - c < k THEN 0e0
+         ELSE exp(lgamma(n - c + 1) - lgamma(n - c - k + 1) - lgamma(n + 1) + lgamma(n - k + 1)) END;
+COMMENT ON MACRO none_right IS 'Chance that k of n answers, drawn without replacement, hold none of the c right ones; NULL for k > n.';
+
+-- Grain:  (lineage, setting, task_id). k answers drawn from the newest t checkpoints in turn, newest first: the j-th newest gives
+--         floor(k/t), one more for the first k mod t; replicates are the answers.
+-- Nulls:  fewer than t checkpoints, or fewer replicates than a checkpoint has to give.
+-- Source: arXiv 2505.20196, Pass@k|t.    Check: test_sequences.py
+CREATE MACRO pass_at(k, t) AS TABLE
+WITH item AS (
+    SELECT lineage, setting, task_id, n_checkpoints, sample_key, answers
+    FROM item_histories QUALIFY n_checkpoints = max(n_checkpoints) OVER (PARTITION BY lineage, setting, task_id)),
+drawn AS (
+    SELECT lineage, setting, task_id, sample_key, any_value(n_checkpoints) AS n_checkpoints, age, count(*) AS n,
+           count(*) FILTER (answers[-age]) AS c, k // t + CAST(age <= k % t AS INT) AS k_age
+    FROM item, (SELECT unnest(range(1, t + 1)) AS age) GROUP BY lineage, setting, task_id, sample_key, age),
+missed AS (
+    SELECT lineage, setting, task_id, sample_key, min(n) AS n,
+           if(bool_and(none_right(n, c, k_age) IS NOT NULL) AND min(n_checkpoints) >= t, product(none_right(n, c, k_age)), NULL) AS miss
+    FROM drawn GROUP BY lineage, setting, task_id, sample_key)
+SELECT lineage, setting, task_id, count(*) AS n_items, min(n) AS n_replicates, if(count(miss) = count(*), 1 - avg(miss), NULL) AS pass
+FROM missed GROUP BY lineage, setting, task_id;
+COMMENT ON MACRO TABLE pass_at IS 'FROM pass_at(k, t): share of items right in at least one of k answers drawn from the newest t checkpoints of a lineage.';
+
+-- Source: CapTrack, arXiv 2603.06610. Positive is better in every direction; a capability is the mean over its metrics.
+CREATE MACRO relative_change_pct(before, after, direction := 'higher', target := 50) AS
+    100 * CASE direction
+        WHEN 'higher' THEN ratio(after - before, abs(before)) WHEN 'lower' THEN ratio(before - after, abs(before))
+        WHEN 'target' THEN ratio(abs(before - target) - abs(after - target), abs(before - target))
+        ELSE error('direction is higher, lower or target, not ' || direction) END;
+COMMENT ON MACRO relative_change_pct IS 'Relative change in percent, positive is better: direction higher, lower or target (towards 50, or target := x); NULL from 0.';
+
+-- ==== 11. published figures ===========================================================================================
+
+-- Grain:  (paper, table_no, regime, before_model, after_model, metric) with a printed Total.
+-- differs: by more than .1 points, the last printed digit.    Check: test_published.py: 149 of 188
+CREATE VIEW published_totals AS
+SELECT paper, table_no, regime, before_model, after_model, size_b, metric, count(*) FILTER (category <> 'Total') AS n_categories,
+       max(value) FILTER (category = 'Total') AS value, avg(value) FILTER (category <> 'Total') AS value_recomputed,
+       round(abs(max(value) FILTER (category = 'Total') - value_recomputed), 6) > 0.1 AS value_differs,
+       max(ceiling) FILTER (category = 'Total') AS ceiling, avg(ceiling) FILTER (category <> 'Total') AS ceiling_recomputed,
+       round(abs(max(ceiling) FILTER (category = 'Total') - ceiling_recomputed), 6) > 0.1 AS ceiling_differs
+FROM published_results
+GROUP BY paper, table_no, regime, before_model, after_model, size_b, metric HAVING count(*) FILTER (category = 'Total') > 0;
+COMMENT ON VIEW published_totals IS 'Printed totals beside the mean of the printed categories, for figures and ceilings.';
+
+-- Grain:  (pair_id, setting, paper, table_no, regime, category, metric): models of one name, whatever the revision.
+-- Nulls:  a paper's metric without a counterpart here has no row. Ours is in percent, as theirs, over map paper.
+CREATE VIEW published_beside_ours AS
+WITH total AS (
+    FROM category_metrics WHERE map = 'paper' AND category <> 'Other'
+    UNION ALL BY NAME
+    SELECT *, 'Total' AS category FROM pair_metrics WHERE map = 'paper'),
+ours AS (
+    SELECT pair_id, setting, category, n_tasks, n_replicates, split_part(before_id, '@', 1) AS before_model, split_part(after_id, '@', 1) AS after_model,
+           unnest([{'metric': 'forgetting', 'ours': f_true, 'ours_sd_seed': f_true_sd_seed, 'ours_ceiling': f_max},
+                   {'metric': 'backward_transfer', 'ours': bt_true, 'ours_sd_seed': bt_true_sd_seed, 'ours_ceiling': bt_max}], recursive := TRUE)
+    FROM total)
+SELECT o.pair_id, o.setting, p.paper, p.table_no, p.regime, p.before_model, p.after_model, p.category, p.metric, p.value, p.std, p.ceiling,
+       100 * o.ours AS ours_pct, 100 * o.ours_sd_seed AS ours_pct_sd_seed, 100 * o.ours_ceiling AS ours_ceiling_pct, o.n_tasks, o.n_replicates
+FROM published_results AS p
+JOIN ours AS o USING (before_model, after_model, category, metric);
+COMMENT ON VIEW published_beside_ours IS 'Printed forgetting, backward transfer and ceilings beside ours, where a declared pair has the same model names.';
+
+-- ==== 12. integrity ===================================================================================================
 -- Identity, as SQL: what the ids of a catalog must be.
 
 CREATE MACRO run_id_of(model_id, itemset_id, protocol_id, replicate) AS
@@ -849,7 +1186,8 @@ WITH twice AS (
     UNION ALL SELECT 'samples', itemset_id || ' key ' || sample_key FROM samples
     UNION ALL SELECT 'outcomes', 'run ' || run_id || ' item ' || item FROM outcomes
     UNION ALL SELECT 'option_scores', 'run ' || run_id || ' item ' || item FROM option_scores
-    UNION ALL SELECT 'generations', 'run ' || run_id || ' item ' || item FROM generations),
+    UNION ALL SELECT 'generations', 'run ' || run_id || ' item ' || item FROM generations
+    UNION ALL SELECT 'published_results', concat_ws(', ', paper, table_no, regime, before_model, after_model, category, metric) FROM published_results),
 answered AS (
     SELECT o.*, s.answer, s.n_options, s.gold FROM outcomes AS o JOIN runs AS r USING (run_id)
     JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item)
@@ -902,8 +1240,9 @@ FROM categories ANTI JOIN itemsets USING (task_id) WHERE map <> 'paper' GROUP BY
 COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how many, and three of them.';
 
 -- ==== 9. what every column means ======================================================================================
+-- ==== 13. what every column means =====================================================================================
 -- One meaning per column name, wherever it stands. Not listed, because they follow from a listed name: bt_* is the
--- mirror of f_*; *_lo, *_hi, *_se, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
+-- mirror of f_*; *_lo, *_hi, *_se, *_mde80, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
 
 CREATE TABLE glossary (name VARCHAR NOT NULL, meaning VARCHAR NOT NULL);
 COMMENT ON TABLE glossary IS 'What every column name means, once; derived names are left out.';
@@ -970,7 +1309,7 @@ INSERT INTO glossary VALUES
     ('correct',                'Right or wrong; NULL is not measured.'),
     ('predicted',              'Index of the predicted option in published order.'),
     ('status',                 'ok, lenient (read by a lenient rule), unparsed, truncated, error.'),
-    ('reason',                 'Rule that read the answer, or why there is none.'),
+    ('reason',                 'Rule that read the answer, or why there is no answer or no slope.'),
     ('n_tokens',               'Tokens generated, or scored.'),
     ('scores',                 'Log-probability per option, in nats or nats per byte.'),
     ('text',                   'Generated text.'),
@@ -982,15 +1321,15 @@ INSERT INTO glossary VALUES
     ('data_tokens',            'Post-training tokens.'),
     ('paper',                  'Where it is printed.'),
     ('table_no',               'Table of the paper.'),
-    ('before_model',           'Model before, as printed.'),
+    ('before_model',           'Model before, as printed; the only one where one is named.'),
     ('after_model',            'Model after, as printed.'),
     ('size_b',                 'Parameters in billions, as printed.'),
-    ('metric',                 'Metric, as printed.'),
+    ('metric',                 'Name of the metric; as printed where published.'),
     ('value',                  'Figure as printed.'),
     ('std',                    'Its printed deviation.'),
-    ('ceiling',                'Printed ceiling.'),
+    ('ceiling',                'Printed ceiling: the largest value the metric could have had.'),
     ('unit',                   'Its unit.'),
-    ('confidence',             'How surely the figure was read.'),
+    ('confidence',             'How surely the figure was read; NULL where nobody stated it.'),
     -- who is compared with whom
     ('base',                   'The model is a base model.'),
     ('before_run',             'run_id before.'),
@@ -1077,6 +1416,69 @@ INSERT INTO glossary VALUES
     ('mcnemar_mid_p',          'Mid-p McNemar of net change.'),
     ('mcnemar_p_pooled',       'Exact McNemar p over the pooled counts of replicate 0.'),
     ('mcnemar_mid_p_pooled',   'Mid-p McNemar over the pooled counts of replicate 0.'),
+    -- many tasks, and what could have been seen
+    ('mcnemar_q',              'Benjamini-Hochberg q of mcnemar_p over test_family.'),
+    ('mcnemar_mid_q',          'Benjamini-Hochberg q of mcnemar_mid_p over test_family.'),
+    ('n_tests',                'Tests in the family.'),
+    ('test_family',            'What the q values are taken over.'),
+    ('level',                  'task, category or pair.'),
+    -- scale
+    ('scaled_by',              'What x is: n_params, data_examples or data_tokens.'),
+    ('x',                      'What a trend is taken over, not yet its logarithm.'),
+    ('y',                      'The metric of one pair: a fraction in this catalog, percent where published.'),
+    ('n_sizes',                'Distinct x.'),
+    ('n_families',             'Distinct families.'),
+    ('y_se',                   'Its standard error over items.'),
+    ('slope_se',               'Standard error of slope, from the scatter of the pairs about the line.'),
+    ('slope_weighted_se',      'Standard error of slope_weighted, from errors over items and between_var.'),
+    ('slope',                  'Change of y per tenfold x, least squares, every pair alike.'),
+    ('intercept',              'y of the fitted line at x = 1.'),
+    ('r2',                     'Share of the variance of y on that line.'),
+    ('slope_weighted',         'The slope with weights 1/(y_se^2 + between_var).'),
+    ('between_var',            'Variance between models beyond errors over items, a moment estimate.'),
+    ('slope_family_se',        'Standard error of slope with families as clusters; from 3 families.'),
+    ('slope_weighted_family_se', 'The same of slope_weighted.'),
+    -- sequences of checkpoints
+    ('checkpoint',             'Place of a checkpoint among those of its lineage that were run, from 1.'),
+    ('n_checkpoints',          'Checkpoints of the lineage that were run.'),
+    ('checkpoints',            'Their model_ids, in order.'),
+    ('steps',                  'Their steps, in order.'),
+    ('answers',                'Right or wrong at each of them, in order.'),
+    ('learned',                'Right at one of them at least.'),
+    ('first_learned',          'Step at which it was first right.'),
+    ('n_forgotten',            'Forgetting events: right at a checkpoint, wrong at the next.'),
+    ('history',                'never learned, unforgettable (learned, no event) or forgotten.'),
+    ('a_first',                'Accuracy of the first checkpoint.'),
+    ('a_final',                'Accuracy of the last checkpoint.'),
+    ('ever',                   'Share right at one checkpoint at least.'),
+    ('tfs',                    'Temporal forgetting score: ever - a_final.'),
+    ('lost_of_final_errors',   'Of the items wrong at the end, the share that was right before: tfs/(1 - a_final).'),
+    ('events_per_item',        'Forgetting events, mean over items.'),
+    ('unforgettable',          'Share learned and never forgotten.'),
+    ('never_learned',          'Share wrong at every checkpoint.'),
+    ('tfs_luck',               'tfs of independent guesses where nothing changed.'),
+    ('lost_of_final_errors_luck', 'lost_of_final_errors of independent guesses where nothing changed.'),
+    ('events_per_item_luck',   'events_per_item of independent guesses where nothing changed.'),
+    ('a',                      'Accuracy of one checkpoint.'),
+    ('a_above',                'Accuracy above chance: right less wrong/(k-1), unclipped.'),
+    ('a_above_first',          'a_above of the first checkpoint.'),
+    ('n_stages',               'Stages of training so far; in luo_forgetting the checkpoints after the first.'),
+    ('fg_pct',                 'FG of Luo et al.: mean relative loss of accuracy against the first checkpoint.'),
+    ('fg_above_pct',           'The same of accuracy above chance.'),
+    ('bwt',                    'GEM backward transfer: mean change on earlier tasks since they were trained; negative is forgetting.'),
+    ('fwt',                    'GEM forward transfer: mean accuracy on a task just before its stage, over the untrained baseline.'),
+    ('chaudhry_f',             'Mean drop on earlier tasks from their best earlier accuracy.'),
+    -- published
+    ('position',               'Place in the paper''s order.'),
+    ('n_pairs',                'Pairs of models.'),
+    ('n_published',            'Published figures.'),
+    ('value_recomputed',       'Mean of the printed categories.'),
+    ('value_differs',          'The printed total is more than .1 points off that mean.'),
+    ('ceiling_recomputed',     'Mean of the printed ceilings of the categories.'),
+    ('ceiling_differs',        'The printed total ceiling is more than .1 points off that mean.'),
+    ('ours_pct',               'The same metric of this catalog, in percent.'),
+    ('ours_pct_sd_seed',       'Its sample standard deviation over replicates.'),
+    ('ours_ceiling_pct',       'Its ceiling here, in percent.'),
     -- about the catalog itself
     ('problem',                'Rule that is broken.'),
     ('detail',                 'Where.'),
@@ -1090,16 +1492,19 @@ INSERT INTO glossary VALUES
 CREATE VIEW columns_explained AS
 WITH ending (ending, words) AS (
     VALUES ('_lo', 'Lower end of the 95% interval of '), ('_hi', 'Upper end of the 95% interval of '), ('_se', 'Standard error over items of '),
+           ('_mde80', 'Smallest true value found with 80% power at 5%: 2.8 standard errors of '),
            ('_sd_seed', 'Sample standard deviation over replicates of '), ('_mean', 'Mean over sets of '), ('_var', 'Sample variance over sets of ')),
 split_name AS (
     SELECT c.table_name, c.column_name, c.data_type, coalesce(e.words, '') AS words,
            if(e.ending IS NULL, c.column_name, left(c.column_name, len(c.column_name) - len(e.ending))) AS stem
     FROM duckdb_columns() AS c LEFT JOIN ending AS e ON ends_with(c.column_name, e.ending) WHERE NOT c.internal)
 SELECT s.table_name, s.column_name, s.data_type,
-       CASE WHEN words <> '' AND (g.meaning IS NOT NULL OR f.meaning IS NOT NULL) THEN words || stem || '.'
+       CASE WHEN own.meaning IS NOT NULL THEN own.meaning
+            WHEN words <> '' AND (g.meaning IS NOT NULL OR f.meaning IS NOT NULL) THEN words || stem || '.'
             WHEN g.meaning IS NOT NULL THEN g.meaning
             WHEN f.meaning IS NOT NULL THEN 'Mirror of ' || f.name || ', gained instead of forgotten.' END AS meaning
 FROM split_name AS s
+LEFT JOIN glossary AS own ON own.name = s.column_name
 LEFT JOIN glossary AS g ON g.name = s.stem
 LEFT JOIN glossary AS f ON s.stem LIKE 'bt!_%' ESCAPE '!' AND f.name = 'f' || s.stem[3:];
 COMMENT ON VIEW columns_explained IS 'Every column of every table and view with its type and meaning.';

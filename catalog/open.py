@@ -21,6 +21,7 @@ from catalog.errors import CatalogError
 
 SCHEMA_VERSION = "1.0"
 SHIPPED = Path(__file__).parent / "data"
+PUBLISHED = SHIPPED / "published_results" / "published.parquet"
 CARD = "forgetting_catalog_run"  # Parquet metadata key of a run's card
 # table -> its key; the order is the order of loading
 SMALL_TABLES = {
@@ -132,12 +133,14 @@ def load(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
     files = {t: [str(f) for root in roots for f in sorted(root.glob(f"{t}/**/*.parquet"))] for t in (*SMALL_TABLES, *LARGE_TABLES)}
     maps = [str(SHIPPED / "categories" / "paper.parquet")]  # the paper's map is there for every catalog
     files["categories"] = list(dict.fromkeys(maps + files["categories"]))
+    files["published_results"] = list(dict.fromkeys([str(PUBLISHED), *files["published_results"]]))  # and so are papers' figures
     cards = [json.loads(card) for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))]
     load_small(con, files, cards)
     for table in LARGE_TABLES:
         if files[table]:
-            # an item list lies once per folder, a run may lie in several: equal rows are one row
-            distinct = "DISTINCT ON (itemset_id, item, sample_key)" if table == "samples" else "DISTINCT" if len(roots) > 1 else ""
+            # an item list lies once per folder, a run may lie in several, a figure in a copy of ours: equal rows are one row
+            several = len(roots) > 1 or table == "published_results"
+            distinct = "DISTINCT ON (itemset_id, item, sample_key)" if table == "samples" else "DISTINCT" if several else ""
             con.execute(
                 f"INSERT INTO {table} BY NAME SELECT {distinct} {columns_of(table)} FROM read_parquet($1, union_by_name = true)",
                 [files[table]],

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.errors import CatalogError
-from catalog.open import SCHEMA_VERSION, SMALL_TABLES, arrow_schema, columns_of, connect
+from catalog.open import PUBLISHED, SCHEMA_VERSION, SMALL_TABLES, arrow_schema, columns_of, connect
 from collect.store import folder_of, write_whole
 
 BY_MODEL = ("outcomes", "option_scores")  # texts stay where they were generated
@@ -19,9 +19,10 @@ def compact(source: Path, out: Path) -> None:
     if out.exists() and any(p for p in out.rglob("*.parquet") if p.parent.name != "categories"):
         raise CatalogError(f"{out} is not empty: compact into a new folder")
     con = connect(source)
-    for table, key in {**SMALL_TABLES, "samples": "itemset_id, item"}.items():
-        where = "WHERE map <> 'paper'" if table == "categories" else ""  # the package brings the paper's map
-        rows = con.sql(f"SELECT {columns_of(table)} FROM {table} {where} ORDER BY {key}").to_arrow_table()
+    con.read_parquet(str(PUBLISHED)).select(columns_of("published_results")).create_view("package")
+    others = {"categories": "WHERE map <> 'paper'", "published_results": "EXCEPT FROM package"}  # the package brings these itself
+    for table, key in {**SMALL_TABLES, "samples": "itemset_id, item", "published_results": "ALL"}.items():
+        rows = con.sql(f"SELECT {columns_of(table)} FROM {table} {others.get(table, '')} ORDER BY {key}").to_arrow_table()
         if rows.num_rows:
             write(out / table / f"{table}.parquet", table, rows)
     for (model_id,) in con.sql("SELECT DISTINCT model_id FROM runs ORDER BY ALL").fetchall():

@@ -1,7 +1,8 @@
 """Make `catalog/data/`, the catalog that comes with the package, from a runs folder.
 
 `python -m collect.recipes.shipped_data build/demo`: few sorted files without texts, and the paper's map of categories
-(paper_categories.csv: the task lists of arXiv 2510.17776, tasks it leaves out are in no category).
+(paper_categories.csv: the task lists of arXiv 2510.17776, tasks it leaves out are in no category), and the figures of
+published.py.
 """
 
 import csv
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from catalog.open import SHIPPED
 from collect.compact import compact
+from collect.recipes.published import write_published
 from collect.store import write_table
 
 
@@ -27,6 +29,7 @@ def main(source: Path) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     compact(source, fresh)
     write_table(fresh / "categories" / "paper.parquet", "categories", paper_map())
+    write_published(fresh)
     shutil.rmtree(SHIPPED, ignore_errors=True)
     fresh.rename(SHIPPED)
 
