@@ -461,7 +461,7 @@ WITH stratum AS (
 task AS (
     SELECT pair_id, before_id, after_id, setting, task_id, replicate, before_run, after_run,
            CAST(sum(COLUMNS('^n(\d|_|$)')) AS BIGINT) AS '\0', CAST(sum(d) AS BIGINT) AS d, max(blind) AS blind,
-           bool_or(answer = 'multi') AS multi, bool_and(answer = 'choice') AS all_choice,
+           coalesce(bool_or(answer = 'multi') FILTER (n > 0), FALSE) AS multi, bool_and(answer = 'choice') FILTER (n > 0) AS all_choice,
            one_of(list(DISTINCT method) FILTER (n > 0)) AS method,
            coalesce(sum(n) FILTER (n_options >= 3), 0) AS n_exch,
            sum(n * lucky_paper(ratio(n11 + n10, n), ratio(n11 + n01, n), n_options)) AS lucky,

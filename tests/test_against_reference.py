@@ -115,7 +115,7 @@ def check_replicate(row, items, before, after):
     assert row["method"] == (known and known.method)
     for name in ("f_known", "f_known_max", "bt_known", "bt_known_max"):
         same(row[name], known and getattr(known, name).value, name)
-    multi = "multi" in strata
+    multi = "multi" in strata and strata["multi"].n > 0
     exch = None if multi else ref.exch(items, before, after)
     for name in ("f_exch", "bt_exch", "f_answer", "f_format", "bt_answer", "bt_format"):
         same(row[name], exch and getattr(exch, name), name)

@@ -340,3 +340,14 @@ def test_gold_rank_by_hand(fill, con):
         "SELECT n_wrong, gold_second, gold_second_expected, gold_second_lo < 2 / 3 AND gold_second_hi > 2 / 3 FROM gold_rank"
     ).fetchall()
     assert found == [(3, 2 / 3, 0.5, True)]
+
+
+def test_multi_gold_items_of_one_side_do_not_count(fill, con):
+    """A multi-gold item measured before only is unpaired: the adjusted metrics are of the two choice items, 1 of 2 lost."""
+    fill.task("x/t", [4, 4, "multi"])
+    fill.answers("A", "x/t", "001")
+    fill.answers("B", "x/t", "01-")
+    fill.insert("pairs", pair_id="p", before_id="A", after_id="B")
+    assert con.sql("SELECT n, n_unpaired_before, f, f_exch, f_true_unclipped IS NULL FROM task_replicates").fetchall() == [
+        (2, 1, 0.5, 4 / 3 / 2, False)
+    ]
