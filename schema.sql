@@ -458,10 +458,11 @@ WITH stratum AS (
            exchange_format(n_options, n10_unparsed, n00_to_unparsed)    AS lost_format,
            exchange_format(n_options, n01_unparsed, n00_from_unparsed)  AS won_format
     FROM transition_counts_of(before_model, after_model, ['pair'])),
-task AS (
+pooled AS (
     SELECT pair_id, before_id, after_id, setting, task_id, replicate, before_run, after_run,
            CAST(sum(COLUMNS('^n(\d|_|$)')) AS BIGINT) AS '\0', CAST(sum(d) AS BIGINT) AS d, max(blind) AS blind,
-           coalesce(bool_or(answer = 'multi') FILTER (n > 0), FALSE) AS multi, bool_and(answer = 'choice') FILTER (n > 0) AS all_choice,
+           coalesce(bool_or(answer = 'multi') FILTER (n > 0), FALSE) AS multi,
+           bool_and(answer = 'choice') FILTER (n > 0) AS all_choice,
            one_of(list(DISTINCT method) FILTER (n > 0)) AS method,
            coalesce(sum(n) FILTER (n_options >= 3), 0) AS n_exch,
            sum(n * lucky_paper(ratio(n11 + n10, n), ratio(n11 + n01, n), n_options)) AS lucky,
@@ -474,6 +475,8 @@ task AS (
            sum(if(method = 'exchangeable', lost_answer + lost_format, chance_factor(n_options) * n10))    AS lost_known_max,
            sum(if(method = 'exchangeable', won_answer + won_format, chance_factor(n_options) * n01))      AS won_known_max
     FROM stratum GROUP BY ALL),
+task AS (  -- multi-gold is a property of the task, not of a replicate
+    SELECT * REPLACE (bool_or(multi) OVER (PARTITION BY before_id, after_id, setting, task_id) AS multi) FROM pooled),
 shown AS (  -- adjusted metrics are divided by n_adjusted (NULL with multi-gold items), exchangeable ones by n_exchangeable
     SELECT *, CASE WHEN NOT multi THEN n END AS n_adjusted, CASE WHEN NOT multi AND blind = 0 THEN n_exch END AS n_exchangeable FROM task)
 SELECT pair_id, before_id, after_id, setting, task_id, replicate, before_run, after_run,

@@ -87,10 +87,11 @@ def agrees(seed: int) -> int:
     con = filled(tables)
     rows = {(r["task_id"], r["replicate"]): r for r in rows_of(con, "FROM task_replicates")}
     for task_id, (items, runs) in tasks.items():
-        for replicate in range(replicates):
-            before, after = runs["A"][replicate], runs["B"][replicate]
-            if any(ref.measured(before, i) and ref.measured(after, i) for i in items):
-                check_replicate(rows.pop((task_id, replicate)), items, before, after)
+        pairs = list(zip(runs["A"], runs["B"], strict=True))
+        multi = any(i.kind == "multi" for before, after in pairs for i, _, _ in ref.paired(items, before, after))
+        for replicate, (before, after) in enumerate(pairs):
+            if any(ref.paired(items, before, after)):
+                check_replicate(rows.pop((task_id, replicate)), items, before, after, multi)
     assert rows == {}  # no row without an item on both sides
     compared = 0
     for row in rows_of(con, "FROM task_metrics"):
