@@ -32,7 +32,9 @@ def tables(args: argparse.Namespace) -> int:
 
     con = opened(args)
     if args.name:
-        found = con.sql("SELECT column_name, data_type, meaning FROM columns_explained WHERE table_name = $1", params=[args.name])
+        query = """SELECT e.column_name, e.data_type, e.meaning FROM columns_explained AS e
+                   JOIN duckdb_columns() AS c USING (table_name, column_name) WHERE table_name = $1 ORDER BY c.column_index"""
+        found = con.sql(query, params=[args.name])
         if not found.fetchall():
             raise CatalogError(f"no table or view {args.name}: catalog tables lists them")
         write(found, args.format)
