@@ -15,40 +15,44 @@ import duckdb
 
 from catalog.open import SCHEMA_VERSION, blank
 
-COPY = (
-    f"(FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 122880, KV_METADATA {{schema_version: '{SCHEMA_VERSION}'}})"
-)
+COPY = f"(FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 122880, KV_METADATA {{schema_version: '{SCHEMA_VERSION}'}})"
 
 # A number in [0, 1) from one integer id, drawn anew for each purpose; hash() of one BIGINT mixes all its bits.
 CREATE = """
 CREATE MACRO draw(id, purpose) AS CAST(hash(CAST(id AS BIGINT) * 64 + purpose) >> 11 AS DOUBLE) / 9007199254740992e0;
 CREATE TEMP TABLE task_list AS  -- sizes from a third to three times the mean
 WITH size AS (SELECT t, pow(9e0, draw($seed * 1000003 + t, 0) - 0.5) AS weight FROM range($tasks) AS r (t))
-SELECT t, format('synthetic{}/task{:03d}', t % 10, t) AS task_id, ['2', '4', '4', '4', '4', '5', '3', '10', 'mixed', 'free'][t % 10 + 1] AS shape,
+SELECT t, format('synthetic{}/task{:03d}', t % 10, t) AS task_id,
+       ['2', '4', '4', '4', '4', '5', '3', '10', 'mixed', 'free'][t % 10 + 1] AS shape,
        greatest(4, CAST(weight / sum(weight) OVER () * $items AS INTEGER)) AS n_items
 FROM size;
 CREATE TEMP TABLE item_list AS
 WITH item AS (SELECT t, shape, task_id, unnest(range(n_items)) AS item FROM task_list)
 SELECT t, CAST(item AS INTEGER) AS item, ($seed * 1000 + t) * 10000000 + item AS id, task_id,
        'qog:' || md5(concat_ws('|', $seed, task_id, item)) || '#0' AS sample_key, if(shape = 'free', 'free', 'choice') AS answer,
-       CASE shape WHEN 'free' THEN NULL WHEN 'mixed' THEN 2 + CAST(floor(draw(id, 1) * 4) AS SMALLINT) ELSE CAST(shape AS SMALLINT) END AS k,
-       CAST(floor(draw(id, 2) * k) AS SMALLINT) AS gold, draw(id, 3) AS hardness, 1 + CAST(floor(draw(id, 4) * (k - 1)) AS SMALLINT) AS favourite
+       CASE shape WHEN 'free' THEN NULL WHEN 'mixed' THEN 2 + CAST(floor(draw(id, 1) * 4) AS SMALLINT)
+                  ELSE CAST(shape AS SMALLINT) END AS k,
+       CAST(floor(draw(id, 2) * k) AS SMALLINT) AS gold, draw(id, 3) AS hardness,
+       1 + CAST(floor(draw(id, 4) * (k - 1)) AS SMALLINT) AS favourite
 FROM item;
 """
 
 SMALL = {
-    "tasks": "SELECT task_id, split_part(task_id, '/', 1) AS benchmark, split_part(task_id, '/', 2) AS subset, FALSE AS behavioural FROM task_list",
+    "tasks": "SELECT task_id, split_part(task_id, '/', 1) AS benchmark, split_part(task_id, '/', 2) AS subset, FALSE AS behavioural "
+             "FROM task_list",
     "categories": "SELECT 'synthetic' AS map, task_id, 'category ' || t % 7 AS category FROM task_list",
     "protocols": "SELECT 'synthetic' AS protocol_id, 'sampled' AS setting, 'sampled' AS decoding, 0.6e0 AS temperature",
-    "itemsets": "SELECT itemset_id_of(task_id, list(sample_key ORDER BY item)) AS itemset_id, task_id, count(*) AS n_items FROM item_list GROUP BY task_id",
+    "itemsets": "SELECT itemset_id_of(task_id, list(sample_key ORDER BY item)) AS itemset_id, task_id, count(*) AS n_items "
+                "FROM item_list GROUP BY task_id",
     "samples": "SELECT itemset_id, item, sample_key, answer, k AS n_options, [coalesce(CAST(gold AS VARCHAR), 'text')] AS gold "
                "FROM item_list JOIN itemsets USING (task_id) ORDER BY ALL",
-    "models": "SELECT format('synthetic/pair{:02d}-{}@{}', p, side, $seed) AS model_id, 'synthetic' AS family, 1000000 AS n_params, 'instruct' AS kind "
+    "models": "SELECT format('synthetic/pair{:02d}-{}@{}', p, side, $seed) AS model_id, 'synthetic' AS family, 'instruct' AS kind "
               "FROM range($pairs) AS r (p), (VALUES ('after'), ('before')) AS s (side) ORDER BY ALL",
     "pairs": "SELECT format('pair {:02d}', p) AS pair_id, format('synthetic/pair{:02d}-before@{}', p, $seed) AS before_id, "
              "format('synthetic/pair{:02d}-after@{}', p, $seed) AS after_id FROM range($pairs) AS r (p)",
-    "runs": "SELECT run_id_of(model_id, itemset_id, 'synthetic', replicate) AS run_id, model_id, itemset_id, 'synthetic' AS protocol_id, "
-            "CAST(replicate AS INTEGER) AS replicate, 'synthetic' AS engine FROM models, itemsets, range($replicates) AS r (replicate) ORDER BY ALL",
+    "runs": "SELECT run_id_of(model_id, itemset_id, 'synthetic', replicate) AS run_id, model_id, itemset_id, "
+            "'synthetic' AS protocol_id, CAST(replicate AS INTEGER) AS replicate, 'synthetic' AS engine "
+            "FROM models, itemsets, range($replicates) AS r (replicate) ORDER BY ALL",
 }  # fmt: skip
 
 # Right with .95, .55 or 1 in k as the item is known, half known or not; after: one in ten known is lost, one in ten others learnt.
@@ -88,7 +92,7 @@ def write_small(con: duckdb.DuckDBPyConnection, out: Path, numbers: dict[str, in
         copy(con, f"SELECT {kinds.get(table, '*')} FROM {table}", out / table / f"{table}.parquet")
 
 
-def generate(out: Path, outcomes: int, pairs: int = 30, replicates: int = 3, tasks: int = 100, seed: int = 0) -> int:
+def generate(out: Path, outcomes: int, *, pairs: int = 30, replicates: int = 3, tasks: int = 100, seed: int = 0) -> int:
     """Write a catalog of about that many outcomes; returns how many there are.
 
     Args:
