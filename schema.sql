@@ -226,16 +226,22 @@ COMMENT ON MACRO net_hi IS 'Upper end of Newcombe''s 95% interval of a_post - a_
 CREATE MACRO padded_mean(n, total, up, down) AS
     (total + coalesce(up, 0) - coalesce(down, 0)) / nullif(n + if(up IS NULL, 0e0, 2e0), 0);
 COMMENT ON MACRO padded_mean IS 'Centre of an interval: mean of n item scores and the pseudo-items +up and -down (none where NULL).';
+CREATE MACRO spread(mean_square, mean) AS
+    if(mean_square - mean^2 < 1e-14 * mean_square, 0e0, mean_square - mean^2);
+COMMENT ON MACRO spread IS 'Population variance from the mean of squares and the mean; what is below rounding is 0.';
 CREATE MACRO padded_se(n, total, squares, up, down) AS
-    sqrt(greatest((squares + coalesce(up, 0)^2 + coalesce(down, 0)^2) / nullif(n + if(up IS NULL, 0e0, 2e0), 0)
-                  - padded_mean(n, total, up, down)^2, 0) / nullif(n + if(up IS NULL, 0e0, 2e0), 0));
+    sqrt(spread((squares + coalesce(up, 0)^2 + coalesce(down, 0)^2) / nullif(n + if(up IS NULL, 0e0, 2e0), 0), padded_mean(n, total, up, down))
+         / nullif(n + if(up IS NULL, 0e0, 2e0), 0));
 COMMENT ON MACRO padded_se IS 'Standard error of padded_mean: population sd over the root of the number of scores.';
+CREATE MACRO item_se(n, total, squares) AS sqrt(spread(ratio(squares, n), ratio(total, n)) / nullif(n, 0));
+COMMENT ON MACRO item_se IS 'Standard error of a mean of n item scores, from their sum and their sum of squares.';
 
 -- ==== 3. who is compared with whom ====================================================================================
 
 -- Grain:  run_id.    Nulls: task facts of an unknown task are NULL (integrity refuses them).
 CREATE VIEW run_facts AS
 SELECT r.run_id, r.model_id, i.task_id, p.setting, r.replicate, r.itemset_id, r.protocol_id, i.n_items,
+       min(r.run_id) OVER (PARTITION BY r.model_id, r.itemset_id, r.protocol_id) AS series_id,
        coalesce(t.behavioural, FALSE) AS behavioural, coalesce(m.kind = 'base', FALSE) AS base
 FROM runs AS r
 JOIN itemsets AS i USING (itemset_id)
@@ -291,9 +297,9 @@ COMMENT ON MACRO TABLE asked_pairs IS 'The model pairs a query is about: two giv
 -- the most items in common, then the same protocol, then the most replicates, then by id. Nothing in common: no row.
 CREATE MACRO matched_series(before_model, after_model) AS TABLE
 WITH series AS (
-    SELECT model_id, task_id, setting, itemset_id, protocol_id, n_items, behavioural, base, count(*) AS n_replicates
+    SELECT series_id, model_id, task_id, setting, itemset_id, protocol_id, n_items, behavioural, base, count(*) AS n_replicates
     FROM run_facts GROUP BY ALL)
-SELECT q.chain, q.pair_id, q.before_id, q.after_id, b.setting, b.task_id, o.n_common,
+SELECT q.chain, q.pair_id, q.before_id, q.after_id, b.setting, b.task_id, o.n_common, b.series_id AS before_series, a.series_id AS after_series,
        b.itemset_id AS before_itemset, b.protocol_id AS before_protocol, b.n_items AS n_before,
        a.itemset_id AS after_itemset, a.protocol_id AS after_protocol, a.n_items AS n_after
 FROM asked_pairs(before_model, after_model) AS q
@@ -387,54 +393,173 @@ COMMENT ON MACRO TABLE transitions IS 'FROM transitions(''A'', ''B''): what happ
 CREATE VIEW transitions AS FROM transitions(NULL, NULL);
 COMMENT ON VIEW transitions IS 'What happened to every item of every declared pair: 1->0 forgotten, 0->1 gained; NULL not measured on one side.';
 
+-- ---- answers as bits -------------------------------------------------------------------------------------------------
+-- Counting does not join items: 60 items of a task with one answer kind and number of options are the bits of one word,
+-- in the order of their sample_keys, and two runs are compared word by word. Packed catalogs hold the words.
+
+-- Grain:  (itemset_id, item).    bit: the item's own bit in its word.
+CREATE VIEW item_places AS
+WITH place AS (
+    SELECT *, row_number() OVER (PARTITION BY task_id, answer, n_options ORDER BY sample_key) - 1 AS ordinal
+    FROM (SELECT DISTINCT task_id, answer, n_options, sample_key FROM samples JOIN itemsets USING (itemset_id)))
+SELECT s.itemset_id, s.item, s.answer, s.n_options, p.ordinal // 60 AS word, CAST(1 AS BIGINT) << p.ordinal % 60 AS bit
+FROM samples AS s JOIN itemsets AS i USING (itemset_id)
+JOIN place AS p ON p.task_id = i.task_id AND p.sample_key = s.sample_key AND p.answer = s.answer AND p.n_options IS NOT DISTINCT FROM s.n_options;
+COMMENT ON VIEW item_places IS 'Which bit of which word stands for an item: the same in every itemset of a task.';
+
+-- Grain:  (run_id, answer, n_options, word).    option_0 ... option_14: the binary digits of the predicted option.
+-- Nulls:  a digit of no answer at all is 0; told says where an option is known.
+CREATE MACRO run_words_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH asked AS (SELECT run_id, itemset_id FROM runs WHERE before_model IS NULL OR model_id IN (before_model, after_model))
+SELECT o.run_id, p.answer, p.n_options, p.word,
+       bit_or(if(o.correct IS NULL, 0, p.bit))                    AS measured,
+       bit_or(if(o.correct, p.bit, 0))                            AS correct,
+       bit_or(if(o.status IN ('ok', 'lenient'), p.bit, 0))        AS parsed,
+       bit_or(if(o.predicted IS NULL, 0, p.bit))                  AS told,
+       bit_or(if(o.predicted >> 0 & 1 = 1, p.bit, 0)) AS option_0, bit_or(if(o.predicted >> 1 & 1 = 1, p.bit, 0)) AS option_1,
+       bit_or(if(o.predicted >> 2 & 1 = 1, p.bit, 0)) AS option_2, bit_or(if(o.predicted >> 3 & 1 = 1, p.bit, 0)) AS option_3,
+       bit_or(if(o.predicted >> 4 & 1 = 1, p.bit, 0)) AS option_4, bit_or(if(o.predicted >> 5 & 1 = 1, p.bit, 0)) AS option_5,
+       bit_or(if(o.predicted >> 6 & 1 = 1, p.bit, 0)) AS option_6, bit_or(if(o.predicted >> 7 & 1 = 1, p.bit, 0)) AS option_7,
+       bit_or(if(o.predicted >> 8 & 1 = 1, p.bit, 0)) AS option_8, bit_or(if(o.predicted >> 9 & 1 = 1, p.bit, 0)) AS option_9,
+       bit_or(if(o.predicted >> 10 & 1 = 1, p.bit, 0)) AS option_10, bit_or(if(o.predicted >> 11 & 1 = 1, p.bit, 0)) AS option_11,
+       bit_or(if(o.predicted >> 12 & 1 = 1, p.bit, 0)) AS option_12, bit_or(if(o.predicted >> 13 & 1 = 1, p.bit, 0)) AS option_13,
+       bit_or(if(o.predicted >> 14 & 1 = 1, p.bit, 0)) AS option_14
+FROM outcomes AS o
+JOIN asked AS r USING (run_id)
+JOIN item_places AS p ON p.itemset_id = r.itemset_id AND p.item = o.item
+GROUP BY o.run_id, p.answer, p.n_options, p.word;
+COMMENT ON MACRO TABLE run_words_of IS 'The answers of every run (of two models, if given), 60 items a row, one bit each.';
+
 -- Grain:  (kind, before_run, after_run, answer, n_options): one stratum of one run pair.
--- Nulls:  items not measured on both sides count only in n_unpaired_*.     Check: test_metrics.py
+-- Nulls:  items not measured on both sides count only in n_unpaired_*; a stratum measured on no side has no row.
+-- Check:  test_metrics.py; test_packed.py, against `transitions`
 CREATE MACRO transition_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
-SELECT kind, pair_id, before_id, after_id, setting, task_id, replicate, after_replicate, before_run, after_run, answer, n_options,
-       count(*) FILTER (transition IS NOT NULL)                                            AS n,
-       count(*) FILTER (transition = '1->1')                                               AS n11,
-       count(*) FILTER (transition = '1->0')                                               AS n10,
-       count(*) FILTER (transition = '0->1')                                               AS n01,
-       count(*) FILTER (transition = '0->0')                                               AS n00,
-       count(*) FILTER (transition = '0->0' AND before_parsed AND after_parsed
-                        AND before_predicted <> after_predicted)                           AS d,
-       count(*) FILTER (transition = '0->0' AND before_parsed AND after_parsed
-                        AND (before_predicted IS NULL OR after_predicted IS NULL))         AS n_blind,
-       count(*) FILTER (transition = '1->0' AND NOT after_parsed)                          AS n10_unparsed,
-       count(*) FILTER (transition = '0->1' AND NOT before_parsed)                         AS n01_unparsed,
-       count(*) FILTER (transition = '0->0' AND before_parsed AND NOT after_parsed)        AS n00_to_unparsed,
-       count(*) FILTER (transition = '0->0' AND NOT before_parsed AND after_parsed)        AS n00_from_unparsed,
-       count(*) FILTER (before_correct IS NOT NULL AND after_correct IS NULL)              AS n_unpaired_before,
-       count(*) FILTER (before_correct IS NULL AND after_correct IS NOT NULL)              AS n_unpaired_after
-FROM transition_rows(before_model, after_model, kinds)
-GROUP BY ALL;
+WITH compared AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS pair_no
+    FROM run_pairs_of(before_model, after_model) WHERE list_contains(kinds, kind)),
+words AS MATERIALIZED (SELECT *, coalesce(n_options, 0) AS k FROM run_words_of(before_model, after_model)),
+b AS (SELECT pair_no, answer, k, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'b_\0' FROM compared JOIN words ON run_id = before_run),
+a AS (SELECT pair_no, answer, k, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'a_\0' FROM compared JOIN words ON run_id = after_run),
+met AS (SELECT pair_no, answer, k, coalesce(COLUMNS('^[ba]_'), 0) AS '\0' FROM b FULL JOIN a USING (pair_no, answer, k, word)),
+happened AS (
+    SELECT *, b_correct & a_correct AS kept, b_correct & a_measured & ~a_correct AS lost, a_correct & b_measured & ~b_correct AS won,
+           b_measured & a_measured & ~(b_correct | a_correct) AS wrong, wrong & b_parsed & a_parsed AS read, b_told & a_told AS told,
+           xor(b_option_0, a_option_0) | xor(b_option_1, a_option_1) | xor(b_option_2, a_option_2) | xor(b_option_3, a_option_3)
+           | xor(b_option_4, a_option_4) | xor(b_option_5, a_option_5) | xor(b_option_6, a_option_6) | xor(b_option_7, a_option_7)
+           | xor(b_option_8, a_option_8) | xor(b_option_9, a_option_9) | xor(b_option_10, a_option_10) | xor(b_option_11, a_option_11)
+           | xor(b_option_12, a_option_12) | xor(b_option_13, a_option_13) | xor(b_option_14, a_option_14) AS differ
+    FROM met),
+counted AS (
+    SELECT pair_no, answer, k,
+           sum(bit_count(b_measured & a_measured))         AS n,
+           sum(bit_count(kept))                            AS n11,
+           sum(bit_count(lost))                            AS n10,
+           sum(bit_count(won))                             AS n01,
+           sum(bit_count(wrong))                           AS n00,
+           sum(bit_count(read & told & differ))            AS d,
+           sum(bit_count(read & ~told))                    AS n_blind,
+           sum(bit_count(lost & ~a_parsed))                AS n10_unparsed,
+           sum(bit_count(won & ~b_parsed))                 AS n01_unparsed,
+           sum(bit_count(wrong & b_parsed & ~a_parsed))    AS n00_to_unparsed,
+           sum(bit_count(wrong & ~b_parsed & a_parsed))    AS n00_from_unparsed,
+           sum(bit_count(b_measured & ~a_measured))        AS n_unpaired_before,
+           sum(bit_count(a_measured & ~b_measured))        AS n_unpaired_after
+    FROM happened GROUP BY pair_no, answer, k HAVING bool_or((b_measured | a_measured) <> 0))
+SELECT kind, pair_id, before_id, after_id, setting, task_id, replicate, after_replicate, before_run, after_run, answer,
+       nullif(k, 0) AS n_options, CAST(coalesce(COLUMNS(n.* EXCLUDE (pair_no, answer, k)), 0) AS BIGINT)
+FROM counted AS n JOIN compared USING (pair_no);
 COMMENT ON MACRO TABLE transition_counts_of IS 'transition_counts for two given models and the given kinds of run pair.';
 
 CREATE VIEW transition_counts AS FROM transition_counts_of();
 COMMENT ON VIEW transition_counts IS 'The four transition counts of every compared run pair, by number of options, with format and unpaired counts.';
 
--- Grain:  (kind, before_run, after_run, sample_key), both sides measured.
--- The score of an item is its share in the metric of the same name: the metric is the mean of the scores.
--- Nulls:  exch below 3 options and where both are wrong but a predicted option is unknown (blind).
-CREATE MACRO item_scores_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
-SELECT kind, pair_id, before_id, after_id, setting, task_id, replicate, after_replicate, before_itemset, before_protocol,
-       after_itemset, after_protocol, sample_key, answer, n_options,
-       CAST(NOT before_correct AS DOUBLE) AS wrong_before, CAST(NOT after_correct AS DOUBLE) AS wrong_after,
-       CAST(transition = '1->0' AS DOUBLE) AS f, CAST(transition = '0->1' AS DOUBLE) AS bt,
-       latent_score(n_options, transition = '1->0', transition = '0->0') AS f_latent,
-       latent_score(n_options, transition = '0->1', transition = '0->0') AS bt_latent,
-       coalesce(n_options >= 3, FALSE) AND transition = '0->0' AND before_parsed AND after_parsed
-           AND (before_predicted IS NULL OR after_predicted IS NULL) AS blind,
-       transition = '0->0' AND before_parsed AND after_parsed AND before_predicted <> after_predicted AS differ,
-       exchange_answer(n_options, transition = '1->0' AND after_parsed, differ)
-           + exchange_format(n_options, transition = '1->0' AND NOT after_parsed,
-                             transition = '0->0' AND before_parsed AND NOT after_parsed) AS f_exch,
-       exchange_answer(n_options, transition = '0->1' AND before_parsed, differ)
-           + exchange_format(n_options, transition = '0->1' AND NOT before_parsed,
-                             transition = '0->0' AND NOT before_parsed AND after_parsed) AS bt_exch
-FROM transition_rows(before_model, after_model, kinds)
-WHERE transition IS NOT NULL;
-COMMENT ON MACRO TABLE item_scores_of IS 'Every item''s share in the metrics, for the compared run pairs of the given kinds; a metric is the mean of its scores.';
+-- ---- items answered alike ----------------------------------------------------------------------------------------------
+-- Errors over items and comparisons of a model with itself need all replicates of an item together. Items that both models
+-- answered alike in every replicate have the same scores: they are one row, and scores are computed once per pattern.
+-- The score of an item is its share in the metric of the same name, averaged over its replicates: a metric is the mean of the scores.
+
+-- code: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.
+CREATE MACRO answer_code(correct, status, predicted) AS
+    CASE WHEN correct THEN 0 WHEN status NOT IN ('ok', 'lenient') THEN 1 ELSE coalesce(predicted + 3, 2) END;
+COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.';
+CREATE MACRO differing(b, a) AS b >= 3 AND a >= 3 AND b <> a;
+COMMENT ON MACRO differing IS 'Of two codes: wrong both times, with different options.';
+CREATE MACRO exchange_score(k, b, a) AS
+    exchange_answer(k, b = 0 AND a >= 2, differing(b, a)) + exchange_format(k, b = 0 AND a = 1, b >= 2 AND a = 1);
+COMMENT ON MACRO exchange_score IS 'Share of one item in f_exch, from the codes of its two answers; swapped, in bt_exch.';
+
+-- Grain:  (series_id, item), items measured at least once.    answers: replicate * 65536 + code of each, ascending.
+CREATE MACRO item_answers_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT r.series_id, o.item, list_sort(list(CAST(r.replicate AS BIGINT) * 65536 + answer_code(o.correct, o.status, o.predicted))) AS answers
+FROM outcomes AS o
+JOIN (SELECT run_id, series_id, replicate FROM run_facts WHERE before_model IS NULL OR model_id IN (before_model, after_model)) AS r USING (run_id)
+WHERE o.correct IS NOT NULL
+GROUP BY r.series_id, o.item;
+COMMENT ON MACRO TABLE item_answers_of IS 'All measured answers of a model to an item over its replicates (of two models, if given).';
+
+-- Grain:  (before_id, after_id, setting, task_id, answer, n_options, before_no, after_no): items that are answered alike.
+-- Scores: f ... over equal replicates, *_across over every replicate of one model with every one of the other, *_self over
+--         distinct replicates of one model (mean of both models). f_exch_x = f_exch_across - f_exch_self, f_sym likewise.
+-- Nulls:  exchangeable scores below 3 options; a score without replicates to take it from.
+CREATE MACRO item_scores_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH compared AS MATERIALIZED (SELECT *, row_number() OVER () AS pair_no FROM matched_series(before_model, after_model) WHERE NOT chain),
+seen AS MATERIALIZED (FROM item_answers_of(before_model, after_model)),
+pattern AS MATERIALIZED (SELECT answers, row_number() OVER () AS pattern_no FROM (SELECT DISTINCT answers FROM seen)),
+coded AS MATERIALIZED (SELECT series_id, item, pattern_no FROM seen JOIN pattern USING (answers)),
+same_item AS (
+    SELECT c.before_itemset, c.after_itemset, b.item AS before_item, a.item AS after_item, b.answer, coalesce(b.n_options, 0) AS k
+    FROM (SELECT DISTINCT before_itemset, after_itemset FROM compared) AS c
+    JOIN samples AS b ON b.itemset_id = c.before_itemset
+    JOIN samples AS a ON a.itemset_id = c.after_itemset AND a.sample_key = b.sample_key),
+asked_item AS MATERIALIZED (  -- else the planner may join items before it knows the series
+    SELECT pair_no, before_series, after_series, before_item, after_item, answer, k FROM compared JOIN same_item USING (before_itemset, after_itemset)),
+alike AS MATERIALIZED (
+    SELECT pair_no, answer, k, b.pattern_no AS before_no, a.pattern_no AS after_no, count(*) AS n_items
+    FROM asked_item
+    JOIN coded AS b ON b.series_id = before_series AND b.item = before_item
+    JOIN coded AS a ON a.series_id = after_series AND a.item = after_item GROUP BY ALL),
+asked AS (SELECT k, before_no, after_no FROM alike UNION SELECT k, before_no, before_no FROM alike UNION SELECT k, after_no, after_no FROM alike),
+opened AS (
+    SELECT k, before_no, after_no, unnest(b.answers) AS b, a.answers FROM asked
+    JOIN pattern AS b ON b.pattern_no = before_no JOIN pattern AS a ON a.pattern_no = after_no),
+met AS (SELECT * EXCLUDE (b, a), b >> 16 = a >> 16 AS same, b & 65535 AS b, a & 65535 AS a FROM (SELECT *, unnest(answers) AS a FROM opened)),
+scored AS (
+    SELECT k, before_no, after_no, same, k >= 3 AND ((b = 2 AND a >= 2) OR (b >= 2 AND a = 2)) AS blind,
+           CAST(b <> 0 AS DOUBLE) AS wrong_before, CAST(a <> 0 AS DOUBLE) AS wrong_after,
+           CAST(b = 0 AND a <> 0 AS DOUBLE) AS f, CAST(b <> 0 AND a = 0 AS DOUBLE) AS bt,
+           latent_score(nullif(k, 0), f, b <> 0 AND a <> 0) AS f_latent, latent_score(nullif(k, 0), bt, b <> 0 AND a <> 0) AS bt_latent,
+           exchange_score(k, b, a) AS f_exch, exchange_score(k, a, b) AS bt_exch
+    FROM met),
+score AS MATERIALIZED (
+    SELECT k, before_no, after_no, bool_or(blind) FILTER (same) AS blind, bool_or(blind) AS blind_across, bool_or(blind) FILTER (NOT same) AS blind_self,
+           avg(COLUMNS('^(wrong_before|wrong_after|f|bt|(f|bt)_(latent|exch))$')) FILTER (same) AS '\0',
+           avg(COLUMNS('^(f|bt)(_exch)?$')) AS '\0_across', avg(COLUMNS('^(f|f_exch)$')) FILTER (NOT same) AS '\0_self'
+    FROM scored GROUP BY k, before_no, after_no)
+SELECT c.before_id, c.after_id, c.setting, c.task_id, g.answer, nullif(g.k, 0) AS n_options, g.before_no, g.after_no, g.n_items,
+       COLUMNS(s.* EXCLUDE (k, before_no, after_no, blind_across, blind_self, f_self, f_exch_self, f_across, bt_across, f_exch_across, bt_exch_across)),
+       (b.f_self + a.f_self) / 2 AS f_self, s.f_across - (b.f_self + a.f_self) / 2 AS f_sym, s.bt_across - (b.f_self + a.f_self) / 2 AS bt_sym,
+       s.f_exch_across - (b.f_exch_self + a.f_exch_self) / 2 AS f_exch_x, s.bt_exch_across - (b.f_exch_self + a.f_exch_self) / 2 AS bt_exch_x,
+       s.blind_across OR b.blind_self OR a.blind_self AS blind_x
+FROM alike AS g JOIN compared AS c USING (pair_no)
+JOIN score AS s USING (k, before_no, after_no)
+JOIN score AS b ON b.k = g.k AND b.before_no = g.before_no AND b.after_no = g.before_no
+JOIN score AS a ON a.k = g.k AND a.before_no = g.after_no AND a.after_no = g.after_no;
+COMMENT ON MACRO TABLE item_scores_of IS 'Scores of the items of a pair, one row for all items that are answered alike.';
+
+-- Grain:  (before_id, after_id, setting, task_id, answer, n_options): all that the errors of section 5 need of the items.
+CREATE MACRO item_sums_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH score AS (
+    SELECT *, f * wrong_before AS f_before, f * wrong_after AS f_after, bt * wrong_before AS bt_before, bt * wrong_after AS bt_after,
+           wrong_before * wrong_after AS wrong_both, bt - f AS net, f_sym + bt_sym AS v
+    FROM item_scores_of(before_model, after_model))
+SELECT before_id, after_id, setting, task_id, answer, n_options,
+       coalesce(sum(n_items) FILTER (f IS NOT NULL), 0) AS n, bool_or(blind) AS blind,
+       coalesce(sum(n_items) FILTER (f_sym IS NOT NULL), 0) AS n_replicated, bool_or(blind_x) FILTER (f_sym IS NOT NULL) AS blind_x,
+       sum(n_items * COLUMNS('^(wrong_before|wrong_after|net|v|f_self|(f|bt)(_(latent|exch|sym|exch_x))?)$')) AS '\0_sum',
+       sum(n_items * COLUMNS('^(wrong_before|wrong_after|net|v|(f|bt)(_(latent|exch|sym|exch_x))?)$')^2) AS '\0_squares',
+       sum(n_items * COLUMNS('^((f|bt)_(before|after)|wrong_both)$')) AS '\0'
+FROM score GROUP BY before_id, after_id, setting, task_id, answer, n_options;
+COMMENT ON MACRO TABLE item_sums_of IS 'Sums and sums of squares of the item scores of a pair, by answer kind and number of options.';
 
 -- ==== 5. metrics of one task ==========================================================================================
 
@@ -511,93 +636,94 @@ COMMENT ON VIEW task_replicates IS 'Every metric of every declared pair per sett
 
 -- Standard errors over items. Grain: (pair, setting, task). An item is one cluster: its replicates are averaged first.
 -- f_true: delta method, the influence of one item on F - (1-a_pre)(1-a_post)/(k-1) within its number of options.
+CREATE MACRO true_squares(squares, with_before, with_after, before_squares, products, after_squares, x, y) AS
+    squares - 2 * (x * with_before + y * with_after) + x^2 * before_squares + 2 * x * y * products + y^2 * after_squares;
+COMMENT ON MACRO true_squares IS 'Sum of squares of f - x wrong_before - y wrong_after, from the sums of its products.';
 CREATE MACRO task_errors_of(before_model := NULL, after_model := NULL) AS TABLE
-WITH item AS (
-    SELECT before_id, after_id, setting, task_id, sample_key, answer, n_options AS k, bool_or(blind) AS blind,
-           avg(COLUMNS('^(wrong_before|wrong_after|f|bt|(f|bt)_(latent|exch))$')) AS '\0'
-    FROM item_scores_of(before_model, after_model, ['pair']) GROUP BY ALL),
-scored AS (
-    SELECT *, bool_or(blind) OVER task AS task_blind, bool_or(answer = 'multi') OVER task AS multi,
-           NOT multi AND known_method(answer, k, task_blind) = 'exchangeable' AS exchangeable,
-           guess_odds(k) * (avg(wrong_after) OVER stratum * wrong_before + avg(wrong_before) OVER stratum * wrong_after) AS luck,
-           CASE WHEN exchangeable THEN f_exch WHEN NOT multi THEN f_latent END AS f_known,
-           CASE WHEN exchangeable THEN f_exch WHEN NOT multi THEN chance_factor(k) * f END AS f_known_max,
-           CASE WHEN exchangeable THEN bt_exch WHEN NOT multi THEN bt_latent END AS bt_known,
-           CASE WHEN exchangeable THEN bt_exch WHEN NOT multi THEN chance_factor(k) * bt END AS bt_known_max,
-           if(exchangeable, chance_factor(k), NULL) AS up, if(exchangeable, chance_factor(k) / (k - 2e0), NULL) AS down
-    FROM item
-    WINDOW task AS (PARTITION BY before_id, after_id, setting, task_id),
-           stratum AS (PARTITION BY before_id, after_id, setting, task_id, answer, k))
-SELECT before_id, after_id, setting, task_id, multi, count(*) AS n_items,
-       sqrt(var_pop(1 - wrong_before) / count(*)) AS a_pre_se, sqrt(var_pop(1 - wrong_after) / count(*)) AS a_post_se,
-       sqrt(var_pop(f) / count(*)) AS f_se, sqrt(var_pop(bt) / count(*)) AS bt_se,
-       sqrt(var_pop(bt - f) / count(*)) AS net_se,
-       if(multi, NULL, sqrt(var_pop(f - luck) / count(*))) AS f_true_se,
-       if(multi, NULL, sqrt(var_pop(bt - luck) / count(*))) AS bt_true_se,
-       if(multi, NULL, sqrt(var_pop(f_latent) / count(*))) AS f_latent_se,
-       if(multi, NULL, sqrt(var_pop(bt_latent) / count(*))) AS bt_latent_se,
-       count(*) FILTER (exchangeable) AS n_exch,
-       padded_mean(n_exch, sum(f_exch) FILTER (exchangeable), avg(up), avg(down)) AS f_exch_mid,
-       padded_se(n_exch, sum(f_exch) FILTER (exchangeable), sum(f_exch^2) FILTER (exchangeable), avg(up), avg(down)) AS f_exch_se,
-       padded_mean(n_exch, sum(bt_exch) FILTER (exchangeable), avg(up), avg(down)) AS bt_exch_mid,
-       padded_se(n_exch, sum(bt_exch) FILTER (exchangeable), sum(bt_exch^2) FILTER (exchangeable), avg(up), avg(down)) AS bt_exch_se,
-       padded_mean(n_items, sum(f_known), avg(up), avg(down)) AS f_known_mid,
-       padded_mean(n_items, sum(f_known_max), avg(up), avg(down)) AS f_known_max_mid,
-       padded_se(n_items, sum(f_known), sum(f_known^2), avg(up), avg(down)) AS f_known_se,
-       padded_se(n_items, sum(f_known_max), sum(f_known_max^2), avg(up), avg(down)) AS f_known_max_se,
-       padded_mean(n_items, sum(bt_known), avg(up), avg(down)) AS bt_known_mid,
-       padded_mean(n_items, sum(bt_known_max), avg(up), avg(down)) AS bt_known_max_mid,
-       padded_se(n_items, sum(bt_known), sum(bt_known^2), avg(up), avg(down)) AS bt_known_se,
-       padded_se(n_items, sum(bt_known_max), sum(bt_known_max^2), avg(up), avg(down)) AS bt_known_max_se
-FROM scored GROUP BY before_id, after_id, setting, task_id, multi;
-COMMENT ON MACRO TABLE task_errors_of IS 'Standard errors over items of the metrics of a task, replicates of an item averaged first.';
+WITH stratum AS (
+    SELECT *, bool_or(blind) OVER task AS task_blind, bool_or(answer = 'multi' AND n > 0) OVER task AS multi,
+           NOT multi AND known_method(answer, n_options, task_blind) = 'exchangeable' AS exchangeable,
+           guess_odds(n_options) * ratio(wrong_after_sum, n) AS x, guess_odds(n_options) * ratio(wrong_before_sum, n) AS y,
+           chance_factor(n_options) AS c, c / (n_options - 2e0) AS c_down, n_options >= 3 AS wide
+    FROM item_sums_of(before_model, after_model)
+    WINDOW task AS (PARTITION BY before_id, after_id, setting, task_id)),
+known AS (
+    SELECT *, f_sum - x * wrong_before_sum - y * wrong_after_sum AS f_true_sum, bt_sum - x * wrong_before_sum - y * wrong_after_sum AS bt_true_sum,
+           true_squares(f_squares, f_before, f_after, wrong_before_squares, wrong_both, wrong_after_squares, x, y) AS f_true_squares,
+           true_squares(bt_squares, bt_before, bt_after, wrong_before_squares, wrong_both, wrong_after_squares, x, y) AS bt_true_squares,
+           CASE WHEN exchangeable THEN f_exch_sum WHEN NOT multi THEN f_latent_sum END AS f_known_sum,
+           CASE WHEN exchangeable THEN f_exch_squares WHEN NOT multi THEN f_latent_squares END AS f_known_squares,
+           CASE WHEN exchangeable THEN f_exch_sum WHEN NOT multi THEN c * f_sum END AS f_known_max_sum,
+           CASE WHEN exchangeable THEN f_exch_squares WHEN NOT multi THEN c^2 * f_squares END AS f_known_max_squares,
+           CASE WHEN exchangeable THEN bt_exch_sum WHEN NOT multi THEN bt_latent_sum END AS bt_known_sum,
+           CASE WHEN exchangeable THEN bt_exch_squares WHEN NOT multi THEN bt_latent_squares END AS bt_known_squares,
+           CASE WHEN exchangeable THEN bt_exch_sum WHEN NOT multi THEN c * bt_sum END AS bt_known_max_sum,
+           CASE WHEN exchangeable THEN bt_exch_squares WHEN NOT multi THEN c^2 * bt_squares END AS bt_known_max_squares
+    FROM stratum),
+task AS (
+    SELECT before_id, after_id, setting, task_id, multi, CAST(sum(n) AS BIGINT) AS n_items,
+           CAST(coalesce(sum(n) FILTER (exchangeable), 0) AS BIGINT) AS n_exch, nullif(CAST(sum(n_replicated) AS BIGINT), 0) AS n_replicated,
+           coalesce(bool_or(blind_x), FALSE) OR bool_or(answer = 'multi' AND n_replicated > 0) AS unidentified,
+           CAST(if(unidentified, 0, coalesce(sum(n_replicated) FILTER (wide), 0)) AS BIGINT) AS n_wide,
+           ratio(sum(n * c) FILTER (exchangeable), n_exch) AS up, ratio(sum(n * c_down) FILTER (exchangeable), n_exch) AS down,
+           ratio(sum(n_replicated * c) FILTER (wide), n_wide) AS up_x, ratio(sum(n_replicated * c_down) FILTER (wide), n_wide) AS down_x,
+           sum(COLUMNS('_(sum|squares)$')) AS '\0',
+           sum(COLUMNS('^(f|bt)_exch_(sum|squares)$')) FILTER (exchangeable) AS '\0_used'
+    FROM known GROUP BY before_id, after_id, setting, task_id, multi)
+SELECT before_id, after_id, setting, task_id, n_items,
+       item_se(n_items, wrong_before_sum, wrong_before_squares) AS a_pre_se, item_se(n_items, wrong_after_sum, wrong_after_squares) AS a_post_se,
+       item_se(n_items, f_sum, f_squares) AS f_se, item_se(n_items, bt_sum, bt_squares) AS bt_se, item_se(n_items, net_sum, net_squares) AS net_se,
+       if(multi, NULL, item_se(n_items, f_true_sum, f_true_squares)) AS f_true_se,
+       if(multi, NULL, item_se(n_items, bt_true_sum, bt_true_squares)) AS bt_true_se,
+       if(multi, NULL, item_se(n_items, f_latent_sum, f_latent_squares)) AS f_latent_se,
+       if(multi, NULL, item_se(n_items, bt_latent_sum, bt_latent_squares)) AS bt_latent_se, n_exch,
+       padded_mean(n_exch, f_exch_sum_used, up, down) AS f_exch_mid, padded_se(n_exch, f_exch_sum_used, f_exch_squares_used, up, down) AS f_exch_se,
+       padded_mean(n_exch, bt_exch_sum_used, up, down) AS bt_exch_mid, padded_se(n_exch, bt_exch_sum_used, bt_exch_squares_used, up, down) AS bt_exch_se,
+       padded_mean(n_items, f_known_sum, up, down) AS f_known_mid, padded_mean(n_items, f_known_max_sum, up, down) AS f_known_max_mid,
+       padded_se(n_items, f_known_sum, f_known_squares, up, down) AS f_known_se,
+       padded_se(n_items, f_known_max_sum, f_known_max_squares, up, down) AS f_known_max_se,
+       padded_mean(n_items, bt_known_sum, up, down) AS bt_known_mid, padded_mean(n_items, bt_known_max_sum, up, down) AS bt_known_max_mid,
+       padded_se(n_items, bt_known_sum, bt_known_squares, up, down) AS bt_known_se,
+       padded_se(n_items, bt_known_max_sum, bt_known_max_squares, up, down) AS bt_known_max_se,
+       -- against oneself (section 6): items measured at least twice by both models; NULL without them
+       n_replicated, ratio(f_self_sum, n_replicated) AS f_self,
+       ratio(f_sym_sum, n_replicated) AS f_sym, ratio(bt_sym_sum, n_replicated) AS bt_sym, ratio(v_sum, n_replicated) AS v,
+       item_se(n_replicated, f_sym_sum, f_sym_squares) AS f_sym_se, item_se(n_replicated, bt_sym_sum, bt_sym_squares) AS bt_sym_se,
+       item_se(n_replicated, v_sum, v_squares) AS v_se, if(n_replicated IS NULL, NULL, n_wide) AS n_exch_x,
+       ratio(f_exch_x_sum, n_wide) AS f_exch_x, item_se(n_wide, f_exch_x_sum, f_exch_x_squares) AS f_exch_x_se,
+       ratio(bt_exch_x_sum, n_wide) AS bt_exch_x, item_se(n_wide, bt_exch_x_sum, bt_exch_x_squares) AS bt_exch_x_se,
+       padded_mean(n_wide, f_exch_x_sum, up_x, down_x) AS f_exch_x_mid, padded_se(n_wide, f_exch_x_sum, f_exch_x_squares, up_x, down_x) AS f_exch_x_padded,
+       padded_mean(n_wide, bt_exch_x_sum, up_x, down_x) AS bt_exch_x_mid, padded_se(n_wide, bt_exch_x_sum, bt_exch_x_squares, up_x, down_x) AS bt_exch_x_padded
+FROM task;
+COMMENT ON MACRO TABLE task_errors_of IS 'Standard errors over items of the metrics of a task, and what replicates add; replicates of an item averaged first.';
 
 -- ==== 6. against oneself: what replicates add =========================================================================
 
--- Grain:  (model_id, setting, task_id, itemset_id, protocol_id, sample_key), items with two or more measured replicates.
-CREATE MACRO item_selves_of(before_model := NULL, after_model := NULL) AS TABLE
-SELECT before_id AS model_id, setting, task_id, before_itemset AS itemset_id, before_protocol AS protocol_id, sample_key,
-       answer = 'multi' AS multi, avg(f) AS f_self, avg(f_exch) AS f_exch_self, bool_or(blind) AS blind
-FROM item_scores_of(before_model, after_model, ['self']) GROUP BY ALL;
-COMMENT ON MACRO TABLE item_selves_of IS 'Each item against itself: how often two replicates of one model forget it, and its exchangeable score.';
-
--- Grain:  (model_id, setting, task_id, itemset_id, protocol_id). F_self = BT_self, since both orders count: shown once.
-CREATE VIEW noise_floor AS
-SELECT model_id, setting, task_id, itemset_id, protocol_id, count(*) AS n_items, avg(f_self) AS f_self,
-       sqrt(var_pop(f_self) / count(*)) AS f_self_se,
-       CASE WHEN NOT bool_or(blind OR multi) THEN avg(f_exch_self) END AS f_exch_self
-FROM item_selves_of() GROUP BY ALL;
-COMMENT ON VIEW noise_floor IS 'How much a model forgets against itself from one replicate to the next: the noise under every F and BT.';
-
--- Grain:  (pair, setting, task), items measured at least twice by both models.    Nulls: no row without replicates.
 -- f_exch_x = f_exch(before, after) - mean of the two self comparisons: 0 in expectation when nothing changed, whatever
 -- the partial knowledge, slips or distractors. F_sym, BT_sym likewise; V = F_sym + BT_sym, BT_sym - F_sym = net.
-CREATE MACRO task_selves_of(before_model := NULL, after_model := NULL) AS TABLE
-WITH across AS (
-    SELECT before_id, after_id, setting, task_id, before_itemset, before_protocol, after_itemset, after_protocol, sample_key,
-           n_options AS k, bool_or(answer = 'multi') AS multi, bool_or(blind) AS blind, avg(COLUMNS('^(f|bt|f_exch|bt_exch)$')) AS '\0'
-    FROM item_scores_of(before_model, after_model, ['pair', 'cross']) GROUP BY ALL),
-own AS MATERIALIZED (FROM item_selves_of(before_model, after_model)),
-item AS (
-    SELECT x.before_id, x.after_id, x.setting, x.task_id, x.multi, if(x.k >= 3, chance_factor(x.k), NULL) AS up,
-           if(x.k >= 3, chance_factor(x.k) / (x.k - 2e0), NULL) AS down, x.blind OR b.blind OR a.blind AS blind,
-           (b.f_self + a.f_self) / 2 AS f_self, x.f - (b.f_self + a.f_self) / 2 AS f_sym, x.bt - (b.f_self + a.f_self) / 2 AS bt_sym,
-           x.f_exch - (b.f_exch_self + a.f_exch_self) / 2 AS f_exch_x, x.bt_exch - (b.f_exch_self + a.f_exch_self) / 2 AS bt_exch_x
-    FROM across AS x
-    JOIN own AS b ON b.model_id = x.before_id AND b.itemset_id = x.before_itemset AND b.protocol_id = x.before_protocol AND b.sample_key = x.sample_key
-    JOIN own AS a ON a.model_id = x.after_id AND a.itemset_id = x.after_itemset AND a.protocol_id = x.after_protocol AND a.sample_key = x.sample_key)
-SELECT before_id, after_id, setting, task_id, count(*) AS n_replicated, avg(f_self) AS f_self,
-       avg(f_sym) AS f_sym, avg(bt_sym) AS bt_sym, avg(f_sym + bt_sym) AS v,
-       sqrt(var_pop(f_sym) / count(*)) AS f_sym_se, sqrt(var_pop(bt_sym) / count(*)) AS bt_sym_se, sqrt(var_pop(f_sym + bt_sym) / count(*)) AS v_se,
-       bool_or(blind) OR bool_or(multi) AS unidentified, if(unidentified, 0, count(f_exch_x)) AS n_exch_x,
-       if(unidentified, NULL, avg(f_exch_x)) AS f_exch_x, if(unidentified, NULL, sqrt(var_pop(f_exch_x) / n_exch_x)) AS f_exch_x_se,
-       if(unidentified, NULL, avg(bt_exch_x)) AS bt_exch_x, if(unidentified, NULL, sqrt(var_pop(bt_exch_x) / n_exch_x)) AS bt_exch_x_se,
-       padded_mean(n_exch_x, sum(f_exch_x), avg(up), avg(down)) AS f_exch_x_mid,
-       padded_se(n_exch_x, sum(f_exch_x), sum(f_exch_x^2), avg(up), avg(down)) AS f_exch_x_padded,
-       padded_mean(n_exch_x, sum(bt_exch_x), avg(up), avg(down)) AS bt_exch_x_mid,
-       padded_se(n_exch_x, sum(bt_exch_x), sum(bt_exch_x^2), avg(up), avg(down)) AS bt_exch_x_padded
-FROM item GROUP BY before_id, after_id, setting, task_id;
-COMMENT ON MACRO TABLE task_selves_of IS 'What replicates add to a task: forgetting beyond the noise of both models against themselves.';
+-- All of it are columns of task_errors_of: the items are the same, their scores are those of item_scores_of.
+
+-- Grain:  (model_id, setting, task_id, itemset_id, protocol_id), items with two or more measured replicates.
+-- F_self = BT_self, since both orders of two replicates count: shown once.
+CREATE VIEW noise_floor AS
+WITH alike AS (
+    SELECT f.model_id, f.setting, f.task_id, f.itemset_id, f.protocol_id, s.n_options, i.answers, count(*) AS n, bool_or(s.answer = 'multi') AS multi
+    FROM item_answers_of() AS i
+    JOIN (SELECT DISTINCT series_id, model_id, setting, task_id, itemset_id, protocol_id FROM run_facts) AS f USING (series_id)
+    JOIN samples AS s ON s.itemset_id = f.itemset_id AND s.item = i.item
+    WHERE len(i.answers) >= 2 GROUP BY ALL),
+opened AS (SELECT n_options, answers, unnest(answers) AS b FROM (SELECT DISTINCT n_options, answers FROM alike)),
+met AS (SELECT n_options, answers, b, unnest(answers) AS a FROM opened),
+score AS (
+    SELECT n_options, answers, avg(CAST(b & 65535 = 0 AND a & 65535 <> 0 AS DOUBLE)) AS f, avg(exchange_score(n_options, b & 65535, a & 65535)) AS f_exch,
+           bool_or(n_options >= 3 AND ((b & 65535 = 2 AND a & 65535 >= 2) OR (b & 65535 >= 2 AND a & 65535 = 2))) AS blind
+    FROM met WHERE b >> 16 <> a >> 16 GROUP BY ALL)
+SELECT model_id, setting, task_id, itemset_id, protocol_id, CAST(sum(n) AS BIGINT) AS n_items, ratio(sum(n * f), n_items) AS f_self,
+       item_se(n_items, sum(n * f), sum(n * f^2)) AS f_self_se,
+       CASE WHEN NOT bool_or(coalesce(blind, FALSE) OR multi) THEN ratio(sum(n * f_exch), sum(n) FILTER (f_exch IS NOT NULL)) END AS f_exch_self
+FROM alike JOIN score ON score.answers = alike.answers AND score.n_options IS NOT DISTINCT FROM alike.n_options
+GROUP BY model_id, setting, task_id, itemset_id, protocol_id;
+COMMENT ON VIEW noise_floor IS 'How much a model forgets against itself from one replicate to the next: the noise under every F and BT.';
 
 -- Grain:  (pair, setting, task, set size m): seed-consistent transitions over every set of m replicates, m = 2, 3.
 -- An item counts in a set when its transition is the same in all m. It conditions on determinism: no estimate of F,
@@ -660,8 +786,8 @@ WITH value AS (
            avg(COLUMNS('^(a_|f$|f_|bt|bec|net$|flips|all_flips)')) AS '\0',
            stddev_samp(COLUMNS('^(a_pre|a_post|net|f|bt|(f|bt)_(true|exch|known))$')) AS '\0_sd_seed'
     FROM task_replicates_of(before_model, after_model) GROUP BY pair_id, before_id, after_id, setting, task_id)
-SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, task_id, multi, f_exch_mid, bt_exch_mid, f_known_mid, f_known_max_mid, bt_known_mid, bt_known_max_mid),
-       s.* EXCLUDE (before_id, after_id, setting, task_id, unidentified, f_exch_x_mid, f_exch_x_padded, bt_exch_x_mid, bt_exch_x_padded),
+SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, task_id, f_exch_mid, bt_exch_mid, f_known_mid, f_known_max_mid, bt_known_mid, bt_known_max_mid,
+            f_exch_x_mid, f_exch_x_padded, bt_exch_x_mid, bt_exch_x_padded),
        wilson_lo(f * n_items, n_items) AS f_lo, wilson_hi(f * n_items, n_items) AS f_hi,
        wilson_lo(bt * n_items, n_items) AS bt_lo, wilson_hi(bt * n_items, n_items) AS bt_hi,
        f_true_unclipped - z95() * f_true_se AS f_true_lo, f_true_unclipped + z95() * f_true_se AS f_true_hi,
@@ -677,8 +803,7 @@ SELECT v.*, e.* EXCLUDE (before_id, after_id, setting, task_id, multi, f_exch_mi
        if(bt_exch_x IS NULL, NULL, bt_exch_x_mid - z95() * bt_exch_x_padded) AS bt_exch_x_lo,
        if(bt_exch_x IS NULL, NULL, bt_exch_x_mid + z95() * bt_exch_x_padded) AS bt_exch_x_hi
 FROM value AS v
-JOIN task_errors_of(before_model, after_model) AS e USING (before_id, after_id, setting, task_id)
-LEFT JOIN task_selves_of(before_model, after_model) AS s USING (before_id, after_id, setting, task_id);
+JOIN task_errors_of(before_model, after_model) AS e USING (before_id, after_id, setting, task_id);
 COMMENT ON MACRO TABLE task_metrics_of IS 'task_metrics for two given models, declared as a pair or not.';
 CREATE VIEW task_metrics AS FROM task_metrics_of();
 COMMENT ON VIEW task_metrics IS 'Every metric of every declared pair per setting and task, over replicates, with intervals over items.';
@@ -1220,7 +1345,7 @@ UNION ALL SELECT 'gold is not one of the options', itemset_id || ' item ' || ite
           WHERE answer <> 'free' AND (len(gold) = 0 OR (answer = 'choice' AND len(gold) > 1)
                 OR NOT list_bool_and(list_transform(gold, lambda g: coalesce(TRY_CAST(g AS INTEGER) BETWEEN 0 AND n_options - 1, FALSE))))
 UNION ALL SELECT 'one item with two numbers of options', i.task_id || ' ' || s.sample_key FROM samples AS s JOIN itemsets AS i USING (itemset_id)
-          GROUP BY i.task_id, s.sample_key HAVING count(DISTINCT coalesce(s.n_options, 0)) > 1
+          GROUP BY i.task_id, s.sample_key HAVING count(DISTINCT (s.answer, coalesce(s.n_options, 0))) > 1
 UNION ALL SELECT 'predicted is not one of the options', 'run ' || run_id || ' item ' || item FROM answered
           WHERE predicted IS NOT NULL AND NOT coalesce(predicted BETWEEN 0 AND n_options - 1, FALSE)
 UNION ALL SELECT 'correct contradicts predicted and gold', 'run ' || run_id || ' item ' || item FROM answered
@@ -1300,6 +1425,9 @@ INSERT INTO glossary VALUES
     ('details',                'What else the protocol fixes, as JSON.'),
     ('run_id',                 'First 53 bits of sha256 over model, itemset, protocol, replicate.'),
     ('replicate',              'Number of the repetition; equal numbers pair.'),
+    ('series_id',              'Smallest run_id of the runs of one model, itemset and protocol: its replicates.'),
+    ('word',                   'Number of a word of 60 items of one task, answer kind and number of options.'),
+    ('bit',                    'The item''s own bit in its word.'),
     ('after_replicate',        'Replicate of the after run.'),
     ('rng_seed',               'Seed of the random numbers; information only.'),
     ('engine',                 'What ran the model.'),
