@@ -409,8 +409,8 @@ COMMENT ON VIEW item_places IS 'Which bit of which word stands for an item: the 
 
 -- Grain:  (run_id, answer, n_options, word).    option_0 ... option_14: the binary digits of the predicted option.
 -- Nulls:  a digit of no answer at all is 0; told says where an option is known.
-CREATE MACRO run_words_of(before_model := NULL, after_model := NULL) AS TABLE
-WITH asked AS (SELECT run_id, itemset_id FROM runs WHERE before_model IS NULL OR model_id IN (before_model, after_model))
+CREATE MACRO run_words_of_rows(models := NULL) AS TABLE
+WITH asked AS (SELECT run_id, itemset_id FROM runs WHERE models IS NULL OR list_contains(models, model_id))
 SELECT o.run_id, p.answer, p.n_options, p.word,
        bit_or(if(o.correct IS NULL, 0, p.bit))                    AS measured,
        bit_or(if(o.correct, p.bit, 0))                            AS correct,
@@ -428,6 +428,9 @@ FROM outcomes AS o
 JOIN asked AS r USING (run_id)
 JOIN item_places AS p ON p.itemset_id = r.itemset_id AND p.item = o.item
 GROUP BY o.run_id, p.answer, p.n_options, p.word;
+COMMENT ON MACRO TABLE run_words_of_rows IS 'The answers of every run (of the models given), 60 items a row, one bit each, computed from the outcomes.';
+CREATE MACRO run_words_of(before_model := NULL, after_model := NULL) AS TABLE
+FROM run_words_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
 COMMENT ON MACRO TABLE run_words_of IS 'The answers of every run (of two models, if given), 60 items a row, one bit each.';
 
 -- Grain:  (kind, before_run, after_run, answer, n_options): one stratum of one run pair.
@@ -547,7 +550,7 @@ JOIN score AS a ON a.k = g.k AND a.before_no = g.after_no AND a.after_no = g.aft
 COMMENT ON MACRO TABLE item_scores_of IS 'Scores of the items of a pair, one row for all items that are answered alike.';
 
 -- Grain:  (before_id, after_id, setting, task_id, answer, n_options): all that the errors of section 5 need of the items.
-CREATE MACRO item_sums_of(before_model := NULL, after_model := NULL) AS TABLE
+CREATE MACRO item_sums_of_rows(before_model := NULL, after_model := NULL) AS TABLE
 WITH score AS (
     SELECT *, f * wrong_before AS f_before, f * wrong_after AS f_after, bt * wrong_before AS bt_before, bt * wrong_after AS bt_after,
            wrong_before * wrong_after AS wrong_both, bt - f AS net, f_sym + bt_sym AS v
@@ -559,6 +562,8 @@ SELECT before_id, after_id, setting, task_id, answer, n_options,
        sum(n_items * COLUMNS('^(wrong_before|wrong_after|net|v|(f|bt)(_(latent|exch|sym|exch_x))?)$')^2) AS '\0_squares',
        sum(n_items * COLUMNS('^((f|bt)_(before|after)|wrong_both)$')) AS '\0'
 FROM score GROUP BY before_id, after_id, setting, task_id, answer, n_options;
+COMMENT ON MACRO TABLE item_sums_of_rows IS 'Sums and sums of squares of the item scores of a pair, computed from the outcomes.';
+CREATE MACRO item_sums_of(before_model := NULL, after_model := NULL) AS TABLE FROM item_sums_of_rows(before_model, after_model);
 COMMENT ON MACRO TABLE item_sums_of IS 'Sums and sums of squares of the item scores of a pair, by answer kind and number of options.';
 
 -- ==== 5. metrics of one task ==========================================================================================
@@ -1312,7 +1317,6 @@ WITH twice AS (
     UNION ALL SELECT 'pairs', pair_id FROM pairs UNION ALL SELECT 'pairs', before_id || ' -> ' || after_id FROM pairs
     UNION ALL SELECT 'samples', itemset_id || ' item ' || item FROM samples
     UNION ALL SELECT 'samples', itemset_id || ' key ' || sample_key FROM samples
-    UNION ALL SELECT 'outcomes', 'run ' || run_id || ' item ' || item FROM outcomes
     UNION ALL SELECT 'option_scores', 'run ' || run_id || ' item ' || item FROM option_scores
     UNION ALL SELECT 'generations', 'run ' || run_id || ' item ' || item FROM generations
     UNION ALL SELECT 'published_results', concat_ws(', ', paper, table_no, regime, before_model, after_model, category, metric) FROM published_results),
@@ -1320,6 +1324,8 @@ answered AS (
     SELECT o.*, s.answer, s.n_options, s.gold FROM outcomes AS o JOIN runs AS r USING (run_id)
     JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item)
 SELECT 'more than one row' AS problem, place || ': ' || id AS detail FROM twice GROUP BY place, id HAVING count(*) > 1
+UNION ALL SELECT 'more than one row', format('outcomes: run {}, items {} to {}', run_id, item >> 5 << 5, (item >> 5 << 5) + 31)
+          FROM outcomes GROUP BY run_id, item >> 5 HAVING count(*) <> bit_count(bit_or(CAST(1 AS BIGINT) << (item & 31)))  -- bits, not a group per row
 UNION ALL SELECT 'run of an unknown model', run_id || ': ' || model_id FROM runs ANTI JOIN models USING (model_id)
 UNION ALL SELECT 'run of an unknown itemset', run_id || ': ' || itemset_id FROM runs ANTI JOIN itemsets USING (itemset_id)
 UNION ALL SELECT 'run of an unknown protocol', run_id || ': ' || protocol_id FROM runs ANTI JOIN protocols USING (protocol_id)
@@ -1367,8 +1373,32 @@ SELECT map, count(*) AS n_tasks, array_to_string(list(task_id ORDER BY task_id)[
 FROM categories ANTI JOIN itemsets USING (task_id) WHERE map <> 'paper' GROUP BY map;
 COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how many, and three of them.';
 
--- ==== 9. what every column means ======================================================================================
 -- ==== 13. what every column means =====================================================================================
+=======
+-- ==== 13. packed =======================================================================================================
+-- A large catalog keeps what is costly to compute: the words of every run, and the item sums of the declared pairs. Both
+-- are filled by the macros that compute them from rows; after `packed` the views read them instead. Packed catalogs
+-- are never changed: rows added later would not be seen.
+
+-- Grain:  as run_words_of_rows: (run_id, answer, n_options, word).
+CREATE TABLE packed_words AS FROM run_words_of_rows() LIMIT 0;
+COMMENT ON TABLE packed_words IS 'The answers of every run, 60 items a row, one bit each; empty unless packed.';
+
+-- Grain:  as item_sums_of_rows: (before_id, after_id, setting, task_id, answer, n_options).
+CREATE TABLE packed_item_sums AS FROM item_sums_of_rows() LIMIT 0;
+COMMENT ON TABLE packed_item_sums IS 'Item sums of the declared pairs; empty unless packed.';
+
+CREATE MACRO packed_words_of(before_model := NULL, after_model := NULL) AS TABLE
+FROM packed_words WHERE before_model IS NULL OR run_id IN (SELECT run_id FROM runs WHERE model_id IN (before_model, after_model));
+COMMENT ON MACRO TABLE packed_words_of IS 'run_words_of, from the packed words.';
+
+-- Two given models are computed from rows: they need not be declared. No model is called ''.
+CREATE MACRO packed_item_sums_of(before_model := NULL, after_model := NULL) AS TABLE
+FROM packed_item_sums WHERE before_model IS NULL
+UNION ALL FROM item_sums_of_rows(coalesce(before_model, ''), coalesce(after_model, ''));
+COMMENT ON MACRO TABLE packed_item_sums_of IS 'item_sums_of, from the packed sums where all declared pairs are asked.';
+
+-- ==== 14. what every column means =====================================================================================
 -- One meaning per column name, wherever it stands. Not listed, because they follow from a listed name: bt_* is the
 -- mirror of f_*; *_lo, *_hi, *_se, *_mde80, *_sd_seed, *_mean, *_var. connect() makes them the columns' comments.
 
@@ -1480,6 +1510,17 @@ INSERT INTO glossary VALUES
     ('after_status',           'Status after.'),
     ('parsed',                 'An answer was read: status ok or lenient.'),
     ('transition',             '1->1 kept, 1->0 forgotten, 0->1 gained, 0->0 never; NULL not measured on a side.'),
+    -- packed: bits of a word, and sums over items
+    ('measured',               'Bits: the item is measured.'),
+    ('told',                   'Bits: an option is predicted.'),
+    ('option_0',               'Bits: one binary digit of the predicted option.'),
+    ('wrong_before',           'Share of replicates wrong before.'),
+    ('wrong_after',            'Share of replicates wrong after.'),
+    ('blind',                  'Some item is wrong on both sides, read, with an unknown option.'),
+    ('blind_x',                'As blind, over all replicates of both models.'),
+    ('f_before',               'Sum over items of f times wrong_before.'),
+    ('f_after',                'Sum over items of f times wrong_after.'),
+    ('wrong_both',             'Sum over items of wrong_before times wrong_after.'),
     -- counts
     ('n',                      'Items measured on both sides.'),
     ('n11',                    'Right before and after.'),
@@ -1624,10 +1665,11 @@ CREATE VIEW columns_explained AS
 WITH ending (ending, words) AS (
     VALUES ('_lo', 'Lower end of the 95% interval of '), ('_hi', 'Upper end of the 95% interval of '), ('_se', 'Standard error over items of '),
            ('_mde80', 'Smallest true value found with 80% power at 5%: 2.8 standard errors of '),
+           ('_sum', 'Sum over items of the scores of '), ('_squares', 'Sum over items of the squared scores of '),
            ('_sd_seed', 'Sample standard deviation over replicates of '), ('_mean', 'Mean over sets of '), ('_var', 'Sample variance over sets of ')),
 split_name AS (
     SELECT c.table_name, c.column_name, c.data_type, coalesce(e.words, '') AS words,
-           if(e.ending IS NULL, c.column_name, left(c.column_name, len(c.column_name) - len(e.ending))) AS stem
+           if(e.ending IS NULL, regexp_replace(c.column_name, '^option_\d+$', 'option_0'), left(c.column_name, len(c.column_name) - len(e.ending))) AS stem
     FROM duckdb_columns() AS c LEFT JOIN ending AS e ON ends_with(c.column_name, e.ending) WHERE NOT c.internal)
 SELECT s.table_name, s.column_name, s.data_type,
        CASE WHEN own.meaning IS NOT NULL THEN own.meaning

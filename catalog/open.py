@@ -41,12 +41,13 @@ def schema_sql() -> str:
     raise CatalogError("schema.sql is not where the package expects it: reinstall forgetting-catalog")
 
 
-def connect(*sources: str | Path, check: bool = True) -> duckdb.DuckDBPyConnection:
-    """Open catalogs together, in memory; what is on disk is only read.
+def connect(*sources: str | Path, check: bool = True, packed: bool | None = None) -> duckdb.DuckDBPyConnection:
+    """Open catalogs together, in memory or packed; what is on disk is only read.
 
     Args:
         sources: Catalog folders (a runs folder, a downloaded dataset); none means the shipped catalog.
         check: Refuse a catalog whose `integrity` view is not empty; False opens it raw, to look at the faults.
+        packed: Pack once into the user's cache folder and open that, read-only; None does so for large sound catalogs.
 
     Returns:
         A connection with the tables, views and macros of schema.sql: `con.sql("FROM pair_metrics")`.
@@ -54,14 +55,26 @@ def connect(*sources: str | Path, check: bool = True) -> duckdb.DuckDBPyConnecti
     Raises:
         CatalogError: A folder is missing, empty, of another schema version, damaged, or fails integrity.
     """
-    con = blank()
+    from catalog import pack
+
     roots = [existing(source) for source in sources] or [SHIPPED]
+    if packed or (packed is None and check and pack.n_outcomes(roots) >= pack.PACK_FROM):
+        return duckdb.connect(str(pack.packed_file(roots, lambda con: load_sound(con, roots))), read_only=True)
+    con = blank()
+    if check:
+        load_sound(con, roots)
+    else:
+        load(con, roots)
+    return con
+
+
+def load_sound(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
+    """Fill every table and refuse a catalog that is not sound."""
     load(con, roots)
-    if check and (faults := con.sql("FROM integrity LIMIT 6").fetchall()):
+    if faults := con.sql("FROM integrity LIMIT 6").fetchall():
         shown = "\n  ".join(f"{problem}: {detail}" for problem, detail in faults[:5])
         more = "\n  ..." if len(faults) > 5 else ""
         raise CatalogError(f"{' and '.join(map(str, roots))} fails integrity:\n  {shown}{more}\nList all: catalog check --from {roots[0]}")
-    return con
 
 
 def blank() -> duckdb.DuckDBPyConnection:

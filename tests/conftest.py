@@ -9,14 +9,48 @@ import pytest
 
 from catalog.identity import itemset_id_of, run_id_of
 from catalog.open import blank
+from catalog.pack import pack
 
 RIGHT, WRONG, UNPARSED, MISSING = "1", "0", "u", "-"
 
 
+class Packing:
+    """A connection that packs what its tables hold before every question, as a packed catalog does once."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self.con = con
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.con, name)
+
+    def sql(self, query: str, *args: Any, **kwargs: Any) -> Any:
+        self.pack(query)
+        return self.con.sql(query, *args, **kwargs)
+
+    def execute(self, query: str, *args: Any, **kwargs: Any) -> Any:
+        self.pack(query)
+        return self.con.execute(query, *args, **kwargs)
+
+    def pack(self, query: str) -> None:
+        """Pack anew where a question follows."""
+        if any(word in query for word in ("task_", "category_", "pair_metrics", "transition_counts", "forgetting")):
+            self.con.execute("DELETE FROM packed_words; DELETE FROM packed_item_sums")
+            pack(self.con)
+
+
+PACKED_TOO = ("test_metrics", "test_against_reference", "test_packed")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The metric tests run on rows and on packed catalogs."""
+    if "con" in metafunc.fixturenames and metafunc.module.__name__ in PACKED_TOO:
+        metafunc.parametrize("con", ["rows", "packed"], indirect=True)
+
+
 @pytest.fixture
-def con() -> duckdb.DuckDBPyConnection:
+def con(request: pytest.FixtureRequest) -> Any:
     """An empty catalog in memory."""
-    return blank()
+    return Packing(blank()) if getattr(request, "param", "rows") == "packed" else blank()
 
 
 def key(text: object) -> str:

@@ -46,7 +46,10 @@ def test_tables(capsys):
     assert "forgetting(before_model, after_model)" in {r["name"] for r in rows}
     assert main(["tables", "outcomes"]) == 0
     said = capsys.readouterr().out
-    assert "NULL is not measured" in said and [line.split(",")[0] for line in said.splitlines()[1:3]] == ["run_id", "item"]  # in the table's order
+    assert "NULL is not measured" in said and [line.split(",")[0] for line in said.splitlines()[1:3]] == [
+        "run_id",
+        "item",
+    ]  # in the table's order
     assert main(["tables", "nothing"]) == 1
 
 

@@ -1,0 +1,99 @@
+"""Packed catalogs say what rows say, and are found again by content alone."""
+
+import os
+import random
+
+import pyarrow.parquet as pq
+import pytest
+from test_against_reference import KINDS, load, random_task
+
+from catalog import connect
+from catalog.errors import CatalogError
+from catalog.pack import digest, n_outcomes
+
+
+def test_counts_are_those_of_the_transitions(con):
+    """Counts from bits against a count over `transitions`: mixed kinds, 70 items a stratum and more, missing answers, replicates."""
+    rng = random.Random(3)
+    con.execute("INSERT INTO protocols (protocol_id, setting) VALUES ('p', 's')")
+    for name in ("x/t", "x/u"):
+        items, runs = random_task(rng, name, KINDS, 400, 2)
+        load(con, name, items, runs)
+    con.execute("INSERT INTO pairs (pair_id, before_id, after_id) VALUES ('p', 'A', 'B')")
+    counted = con.sql("""
+        SELECT before_run, after_run, answer, n_options, n11, n10, n01, n00, d, n10_unparsed, n_unpaired_before
+        FROM transition_counts WHERE kind = 'pair' ORDER BY ALL""").fetchall()
+    by_row = con.sql("""
+        SELECT before_run, after_run, answer, n_options, count(*) FILTER (transition = '1->1'), count(*) FILTER (transition = '1->0'),
+               count(*) FILTER (transition = '0->1'), count(*) FILTER (transition = '0->0'),
+               count(*) FILTER (transition = '0->0' AND before_predicted <> after_predicted
+                                AND before_status IN ('ok', 'lenient') AND after_status IN ('ok', 'lenient')),
+               count(*) FILTER (transition = '1->0' AND after_status NOT IN ('ok', 'lenient')),
+               count(*) FILTER (before_correct IS NOT NULL AND after_correct IS NULL)
+        FROM transitions GROUP BY ALL ORDER BY ALL""").fetchall()
+    assert counted == by_row and len(counted) > 20
+
+
+def test_two_item_lists_of_a_task(fill, con):
+    """Items keep their bit in every item list of a task: paired by key, whatever the order and length."""
+    fill.task("x/t", [4] * 130)
+    fill.answers("A", "x/t", "01" * 65)
+    fill.task("x/t", [4] * 70, names=list(range(129, 59, -1)))
+    fill.answers("B", "x/t", "0" * 70)
+    fill.pair()
+    found = con.sql(
+        "SELECT n, n11, n10, n01, n00, n_unpaired_before, n_unpaired_after FROM transition_counts WHERE kind = 'pair'"
+    ).fetchall()
+    assert found == [(70, 35, 0, 35, 0, 60, 0)]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache folder of one's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "forgetting-catalog"
+
+
+def metrics(con):
+    """pair_metrics as rows of rounded numbers."""
+    relation = con.sql("FROM pair_metrics ORDER BY pair_id, setting, map")
+    return [[round(x, 9) if isinstance(x, float) else x for x in row] for row in relation.fetchall()]
+
+
+def test_packed_file_of_the_shipped_catalog(cache):
+    """The same metrics from the packed file, also of an undeclared pair; opened again without packing; read-only."""
+    rows, packed = connect(packed=False), connect(packed=True)
+    assert metrics(packed) == metrics(rows) and len(metrics(rows)) == 36
+    pair = "SELECT f, f_exch_x, f_se FROM task_metrics_of(x, y) ORDER BY task_id, setting"
+    models = sorted(m for (m,) in rows.sql("SELECT model_id FROM models").fetchall())[:2]
+    asked = pair.replace("x, y", f"'{models[0]}', '{models[1]}'")
+    assert packed.sql(asked).fetchall() == [pytest.approx(row) for row in rows.sql(asked).fetchall()]
+    files = list(cache.glob("packed-*"))
+    connect(packed=True)
+    assert list(cache.glob("packed-*")) == files and len(files) == 1
+    assert not list(cache.glob("*.part*"))
+
+
+def test_content_decides_never_time(tmp_path):
+    """A touched file is the same catalog; one flipped answer is another."""
+    (tmp_path / "outcomes").mkdir()
+    path = tmp_path / "outcomes" / "a.parquet"
+    con = connect()
+    table = con.sql("SELECT run_id, item, correct FROM outcomes LIMIT 100").to_arrow_table()
+    pq.write_table(table, path)
+    first = digest([tmp_path])
+    os.utime(path, (1, 1))
+    assert digest([tmp_path]) == first and n_outcomes([tmp_path]) == 100
+    pq.write_table(con.sql("SELECT run_id, item, NOT correct AS correct FROM outcomes LIMIT 100").to_arrow_table(), path)
+    assert digest([tmp_path]) != first
+
+
+def test_unsound_is_not_packed(cache, tmp_path):
+    """What fails integrity is refused and leaves nothing in the cache."""
+    (tmp_path / "runs" / "outcomes").mkdir(parents=True)
+    con = connect()
+    con.execute(f"""COPY (SELECT * REPLACE (CAST(status AS VARCHAR) AS status) FROM outcomes LIMIT 5)
+                    TO '{tmp_path}/runs/outcomes/a.parquet' (KV_METADATA {{schema_version: '1.0'}})""")
+    with pytest.raises(CatalogError, match="fails integrity"):
+        connect(tmp_path / "runs", packed=True)
+    assert not list(cache.glob("packed*"))
