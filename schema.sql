@@ -1373,8 +1373,6 @@ SELECT map, count(*) AS n_tasks, array_to_string(list(task_id ORDER BY task_id)[
 FROM categories ANTI JOIN itemsets USING (task_id) WHERE map <> 'paper' GROUP BY map;
 COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how many, and three of them.';
 
--- ==== 13. what every column means =====================================================================================
-=======
 -- ==== 13. packed =======================================================================================================
 -- A large catalog keeps what is costly to compute: the words of every run, and the item sums of the declared pairs. Both
 -- are filled by the macros that compute them from rows; after `packed` the views read them instead. Packed catalogs
