@@ -1324,8 +1324,11 @@ answered AS (
     SELECT o.*, s.answer, s.n_options, s.gold FROM outcomes AS o JOIN runs AS r USING (run_id)
     JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item)
 SELECT 'more than one row' AS problem, place || ': ' || id AS detail FROM twice GROUP BY place, id HAVING count(*) > 1
-UNION ALL SELECT 'more than one row', format('outcomes: run {}, items {} to {}', run_id, item >> 5 << 5, (item >> 5 << 5) + 31)
-          FROM outcomes GROUP BY run_id, item >> 5 HAVING count(*) <> bit_count(bit_or(CAST(1 AS BIGINT) << (item & 31)))  -- bits, not a group per row
+UNION ALL SELECT 'more than one row', 'outcomes: run ' || o.run_id || ' item ' || o.item  -- found by bits, not by a group per row
+          FROM outcomes AS o SEMI JOIN (
+              SELECT run_id, item >> 5 AS block FROM outcomes GROUP BY ALL
+              HAVING count(*) <> bit_count(bit_or(CAST(1 AS BIGINT) << (item & 31)))) AS d ON d.run_id = o.run_id AND d.block = o.item >> 5
+          GROUP BY o.run_id, o.item HAVING count(*) > 1
 UNION ALL SELECT 'run of an unknown model', run_id || ': ' || model_id FROM runs ANTI JOIN models USING (model_id)
 UNION ALL SELECT 'run of an unknown itemset', run_id || ': ' || itemset_id FROM runs ANTI JOIN itemsets USING (itemset_id)
 UNION ALL SELECT 'run of an unknown protocol', run_id || ': ' || protocol_id FROM runs ANTI JOIN protocols USING (protocol_id)
