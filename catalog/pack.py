@@ -40,7 +40,8 @@ def pack(con: duckdb.DuckDBPyConnection) -> None:
            GROUP BY batch ORDER BY batch""", [BATCH]).fetchall()  # fmt: skip
     for (models,) in batches:
         con.execute("INSERT INTO packed_words FROM run_words_of_rows($1) ORDER BY run_id", [models])
-    for before, after in con.sql("SELECT before_id, after_id FROM pairs ORDER BY ALL").fetchall():
+    declared = con.sql("SELECT before_id, after_id FROM pairs ORDER BY ALL").fetchall()
+    for before, after in declared if len(batches) > 1 else [(None, None)]:
         con.execute("INSERT INTO packed_item_sums FROM item_sums_of_rows($1, $2)", [before, after])
     con.execute(SWITCH)
 
