@@ -1,11 +1,13 @@
 """An empty catalog, and ways to fill it with rows in sight."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from hub import Hub
 
 from catalog.identity import itemset_id_of, run_id_of
 from catalog.open import blank
@@ -135,3 +137,31 @@ def one(con: duckdb.DuckDBPyConnection) -> Callable[..., dict[str, Any]]:
         return dict(zip(relation.columns, rows[0], strict=True))
 
     return ask
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A Hub of our own, which huggingface_hub in this process and in new ones uses as its owner, with caches in tmp_path."""
+    from huggingface_hub import HfFileSystem, close_session, constants, hf_api
+
+    with Hub() as server:
+        for name, value in server.environment(tmp_path / "hf").items():
+            monkeypatch.setenv(name, value)
+            if hasattr(constants, name):  # read from the environment when it was imported
+                monkeypatch.setattr(constants, name, value == "1" if value in ("0", "1") else value)
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setattr(hf_api.api, "endpoint", server.url)
+        HfFileSystem.clear_instance_cache()
+        close_session()
+        yield server
+        close_session()
+    assert not server.errors
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Nobody sleeps before the next try: the seconds that they would have slept."""
+    seconds: list[float] = []
+    monkeypatch.setattr("time.sleep", seconds.append)
+    return seconds
