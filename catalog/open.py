@@ -7,6 +7,7 @@ rows it adds to the small tables in its metadata (its card), so a folder of run 
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -83,15 +84,20 @@ def blank() -> duckdb.DuckDBPyConnection:
     Binding the nested views of schema.sql takes half a second, copying what was bound once a thirtieth of one. Where
     the cache cannot be written or read, the schema is executed.
     """
-    con = duckdb.connect()
+    con = memory()
     try:
         con.execute(f"ATTACH '{str(template()).replace(chr(39), chr(39) * 2)}' AS template (READ_ONLY)")
         con.execute("COPY FROM DATABASE template TO memory; DETACH template")
     except (OSError, duckdb.Error):
         con.close()
-        con = duckdb.connect()
+        con = memory()
         fill(con)
     return con
+
+
+def memory() -> duckdb.DuckDBPyConnection:
+    """A connection in memory that spills into the system's temporary folder, not into the working folder."""
+    return duckdb.connect(config={"temp_directory": str(Path(tempfile.gettempdir()) / f"forgetting-catalog-{os.getpid()}.tmp")})
 
 
 def cache_folder() -> Path:

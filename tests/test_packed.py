@@ -97,3 +97,28 @@ def test_unsound_is_not_packed(cache, tmp_path):
     with pytest.raises(CatalogError, match="fails integrity"):
         connect(tmp_path / "runs", packed=True)
     assert not list(cache.glob("packed*"))
+
+
+def test_packed_in_many_batches_equals_rows(tmp_path, monkeypatch):
+    """Model by model and pair by pair, as a catalog of 100 million outcomes is packed: every metric of every level is that of the rows."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("catalog.pack.BATCH", 1000)
+    rows, packed = connect(packed=False), connect(packed=True)
+    assert packed.sql("SELECT count(*) > 0 FROM packed_words").fetchall() == [(True,)]
+    for view in (
+        "transition_counts",
+        "task_replicates",
+        "task_metrics",
+        "category_metrics",
+        "pair_metrics",
+        "noise_floor",
+        "seed_consistent",
+    ):
+        columns = rows.sql(f"FROM {view} LIMIT 0").columns
+        order = ", ".join(c for c in ("kind", "before_run", "after_run", "answer", "n_options", "pair_id", "model_id", "setting", "map", "category",
+                                      "task_id", "replicate", "set_size") if c in columns)  # fmt: skip
+        found, wanted = (con.sql(f"FROM {view} ORDER BY {order}").fetchall() for con in (packed, rows))
+        assert len(found) == len(wanted) > 0
+        for one, other in zip(found, wanted, strict=True):
+            for name, a, b in zip(columns, one, other, strict=True):
+                assert a == (pytest.approx(b, abs=1e-9) if isinstance(b, float) else b), (view, name)
