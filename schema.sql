@@ -191,9 +191,11 @@ COMMENT ON MACRO wilson_hi IS 'Upper end of Wilson''s 95% interval of x/n (Wilso
 
 CREATE MACRO binomial_half(i, m) AS exp(lgamma(m + 1) - lgamma(i + 1) - lgamma(m - i + 1) - m * ln(2e0));
 COMMENT ON MACRO binomial_half IS 'Probability of i successes in m throws of a fair coin.';
+CREATE MACRO tail_from(n10, n01) AS CAST(greatest(0, least(n10, n01) - 10 - 5 * sqrt(n10 + n01)) AS BIGINT);
+COMMENT ON MACRO tail_from IS 'Where the lower tail of a fair coin begins to count: what lies further below is less than 1e-16 of it.';
 CREATE MACRO mcnemar_exact(n10, n01) AS
     CASE WHEN n10 + n01 IS NOT NULL  -- least() passes over NULL
-         THEN least(1e0, 2 * list_sum(list_transform(range(0, least(n10, n01) + 1), lambda i: binomial_half(i, n10 + n01)))) END;
+         THEN least(1e0, 2 * list_sum(list_transform(range(tail_from(n10, n01), least(n10, n01) + 1), lambda i: binomial_half(i, n10 + n01)))) END;
 COMMENT ON MACRO mcnemar_exact IS 'Exact two-sided McNemar p of NET change; 1 where nothing flipped. A large p does not mean nothing was forgotten.';
 CREATE MACRO mcnemar_midp(n10, n01) AS
     CASE WHEN n10 + n01 = 0 THEN 1e0

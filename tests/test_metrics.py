@@ -351,3 +351,13 @@ def test_multi_gold_items_of_one_side_do_not_count(fill, con):
     assert con.sql("SELECT n, n_unpaired_before, f, f_exch, f_true_unclipped IS NULL FROM task_replicates").fetchall() == [
         (2, 1, 0.5, 4 / 3 / 2, False)
     ]
+
+
+@pytest.mark.parametrize("x, m", [(0, 5), (3, 50), (80, 700), (347, 700), (1400, 3000), (1500, 3000)])
+def test_mcnemar_tail_is_whole(con, x, m):
+    """The terms left out far below the tail change nothing: against exact fractions, to 1e-9 of the value."""
+    from fractions import Fraction
+    from math import comb
+
+    exact = min(Fraction(1), 2 * sum(Fraction(comb(m, i), 2**m) for i in range(x + 1)))
+    assert con.execute("SELECT mcnemar_exact($1, $2)", [x, m - x]).fetchall()[0][0] == pytest.approx(float(exact), rel=1e-9)
