@@ -262,6 +262,8 @@ def test_the_cached_schema_is_the_schema(tmp_path, monkeypatch):
     assert [blank().sql(query).fetchall() for query in (columns, others)] == wanted
     assert template().parent == tmp_path / "forgetting-catalog" and not list(tmp_path.rglob("*.part"))
     template().write_bytes(b"no database")
-    assert [blank().sql(query).fetchall() for query in (columns, others)] == wanted
+    con = blank()
+    assert [con.sql(query).fetchall() for query in (columns, others)] == wanted
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    assert [blank().sql(query).fetchall() for query in (columns, others)] == wanted
+    con = blank()
+    assert [con.sql(query).fetchall() for query in (columns, others)] == wanted

@@ -149,6 +149,7 @@ def test_asked_differently_is_said(tmp_path):
     assert said == ["acc, 1 task: not asked alike: shots 25 before, 0 after; template none before, model after"]
 
 
+@pytest.mark.slow
 def test_a_killed_import_leaves_nobody_and_nothing(tmp_path):
     """kill -9 of the command: its workers end by themselves, and the next import removes what it left."""
     import signal

@@ -119,7 +119,7 @@ def identities(row):
     assert row["f_lo"] <= row["f"] + 1e-12 and row["f"] <= row["f_hi"] + 1e-12
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10**6))
 def test_random_catalogs(seed):
     """A few random catalogs."""
@@ -128,13 +128,13 @@ def test_random_catalogs(seed):
 
 @pytest.mark.slow
 def test_many_random_catalogs():
-    """Two hundred random catalogs."""
-    compared = sum(agrees(seed) for seed in range(200))
-    print(f"200 random catalogs agree, {compared} rows of task_metrics")
-    assert compared > 400
+    """A hundred random catalogs."""
+    compared = sum(agrees(seed) for seed in range(100))
+    print(f"100 random catalogs agree, {compared} rows of task_metrics")
+    assert compared > 200
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.integers(0, 10**6))
 def test_order_and_threads_do_not_matter(seed):
     """The same rows in another order, by one thread or two: the same metrics at every level, to rounding."""
