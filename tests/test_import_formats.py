@@ -20,7 +20,7 @@ from collect.importers.values import Metric
 @pytest.mark.parametrize("name, revision, model_id", [
     ("org/m", "abc", "org/m@abc"), ("org/m@abc", None, "org/m@abc"), ("org/m", None, "org/m@unknown"), ("gpt2", "f" * 40, "gpt2@" + "f" * 40),
     ("gemma3:12b-u1", None, "local/gemma3:12b-u1@unknown"),
-    ("/root/.cache/models--org--m/snapshots/" + "0" * 40, None, "org/m@" + "0" * 40),
+    ("/home/someone/.cache/models--org--m/snapshots/" + "0" * 40, None, "org/m@" + "0" * 40),
 ])  # fmt: skip
 def test_model_ids(name, revision, model_id):
     """org/name@revision; a cached snapshot is the Hub's model; a name without organisation is local."""
