@@ -34,18 +34,27 @@ class Plan:
             raise CatalogError(f"limit is {self.limit}: wanted 1 item a task or more")
 
 
+def read_toml(path: Path, what: str, wanted: str) -> dict[str, Any]:
+    """A TOML file's content.
+
+    Raises:
+        CatalogError: The file is missing or no TOML; `what` and `wanted` say which and what for.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CatalogError(f"no {what} at {path} ({error.strerror}): wanted {wanted}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CatalogError(f"{path} is not TOML: {error}") from error
+
+
 def read_plan(path: Path) -> Plan:
     """Read a TOML plan; paths in it are relative to the file.
 
     Raises:
         CatalogError: The file is missing, no TOML, or holds a key or value that is not understood.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CatalogError(f"no plan at {path} ({error.strerror}): wanted a TOML file with [[models]] (docs/collecting.md)") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CatalogError(f"{path} is not TOML: {error}") from error
+    data = read_toml(path, "plan", "a TOML file with [[models]] (docs/collecting.md)")
     known(path, "the top", data, TOP)
     base = path.parent
     models = [model_of(path, row, base) for row in data.get("models", [])]

@@ -153,7 +153,8 @@ def import_logs(paths: Iterable[Path], out: Path, told: Told, console: Console, 
 def remove_stale(out: Path) -> None:
     """Remove staging folders of imports that were killed."""
     for folder in out.glob(".importing-*"):
-        if not alive(int(folder.name.split("-")[1]), folder):
+        pid = folder.name.split("-")[1]
+        if pid.isdigit() and not alive(int(pid), folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

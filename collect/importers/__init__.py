@@ -82,7 +82,7 @@ class Row:
 class About:
     """What a log says about the runs of one model on one task in it: rows of the small tables, in part.
 
-    claims: metric -> (items, mean) as the harness printed them, to hold against the rows. unit: of option scores.
+    claims: metric -> (items, mean) as the harness printed them, to hold against the rows.
     """
 
     model: dict[str, Any]

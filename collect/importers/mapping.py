@@ -1,11 +1,11 @@
 """What the user says about logs, on the command line or in a TOML file; the command line wins."""
 
 import argparse
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from catalog.errors import CatalogError
+from collect.config import read_toml
 from collect.importers import Told
 from collect.importers.values import Metric
 
@@ -46,12 +46,7 @@ def column(text: str) -> tuple[str, Any]:
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """The keys of a mapping file, their types checked."""
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CatalogError(f"no mapping at {path}: wanted a TOML file (docs/importing.md)") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CatalogError(f"{path}: not TOML ({error})") from error
+    found = read_toml(path, "mapping", "a TOML file (docs/importing.md)")
     for key, value in found.items():
         if key not in KEYS:
             raise CatalogError(f"{path}: no key {key}; there are {', '.join(KEYS)}")

@@ -20,7 +20,7 @@ IDS = ("run_id", "model_id", "itemset_id", "protocol_id", "replicate")  # of `ru
 
 
 @dataclass
-class Group:
+class Exported:
     """The card of a model and task in a file, and the items read so far."""
 
     card: dict[str, Any]
@@ -32,7 +32,7 @@ class Own:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.groups: dict[tuple[str, str], Group] = {}
+        self.groups: dict[tuple[str, str], Exported] = {}
 
     def row(self, row: Row, holder: Any, value: Any) -> None:
         """Fill a row with what our export says of its item in `holder`; one of a foreign log stays as it is.
@@ -55,7 +55,7 @@ class Own:
         except DAMAGE as error:
             raise CatalogError(f"{row.where}: what it says under {OWN} is damaged ({error!r}): export the run again") from error
 
-    def group(self, row: Row, holder: Mapping[str, Any]) -> Group:
+    def group(self, row: Row, holder: Mapping[str, Any]) -> Exported:
         """The group a row belongs to; the first row of one brings its card."""
         name = (row.model, row.task)
         if OWN_RUN in holder:
@@ -65,7 +65,7 @@ class Own:
                     f"{row.where}: wanted one run of a model and task, found a second: import the files as they were exported"
                 )
             refuse_version(self.path.name, str(card.get("schema_version", "")))
-            self.groups.setdefault(name, Group(card))
+            self.groups.setdefault(name, Exported(card))
         if name not in self.groups:
             raise CatalogError(f"{row.where}: wanted the card of the run with its first item ({OWN_RUN}), found none: was the file cut?")
         return self.groups[name]

@@ -55,6 +55,8 @@ def group_runs(group: Group, number: int) -> Iterator[Run]:
     if not task_id:
         raise CatalogError(f"{log.path.name} does not name its task: give it with --task NAME")
     spool.place(number)
+    if repeated := spool.unnumbered(number):
+        log.notes.append(f"{repeated} rows repeat an item: counted as items of their own; --column replicate=NAME numbers repeats")
     itemset = {
         **group.about.itemset,
         "itemset_id": itemset_id_of(task_id, spool.sample_keys()),

@@ -195,6 +195,13 @@ class Spool:
         ).fetchall()
         return len(again)
 
+    def unnumbered(self, group: int) -> int:
+        """Rows that repeat an item where neither an id nor a replicate tells repeats from further items."""
+        query = (
+            "SELECT count(*) - count(DISTINCT key) FROM rows WHERE grp = $1 AND source_id IS NULL AND replicate IS NULL AND item IS NULL"
+        )
+        return int(self.con.execute(query, [group]).fetchall()[0][0])
+
     def n_items(self) -> int:
         """Items of the placed group."""
         return int(self.con.execute("SELECT count(*) FROM items").fetchall()[0][0])

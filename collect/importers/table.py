@@ -74,15 +74,9 @@ def open_log(path: Path, told: Told, tick: Tick) -> Log:
             raise CatalogError(
                 f"{path.name}: no column says right or wrong; name it with --column correct=NAME. It has {', '.join(first[1])}"
             )
-        keys, repeats = set[str](), 0
         log.notes.append("columns: " + ", ".join(f"{f}={'+'.join(c) if isinstance(c, list) else c}" for f, c in chosen.items()))
         for n, (where, raw) in enumerate(chain([first], raws)):
-            row = row_of(where, n, raw, chosen, told)
-            repeats += row.source_id is None and row.replicate is None and row.key in keys
-            keys.add(row.key)
-            yield row
-        if repeats:
-            log.notes.append(f"{repeats} rows repeat an item: counted as items of their own; --column replicate=NAME numbers repeats")
+            yield row_of(where, n, raw, chosen, told)
 
     log.rows = rows()
     return log
