@@ -1,43 +1,185 @@
-"""Altair charts of what a view has aggregated already; a few hundred rows at most."""
+"""The recurring Altair charts, drawn from what a view has aggregated already: at most a few hundred rows.
 
-from collections.abc import Sequence
+Colours mean the same everywhere, survive the common kinds of colour blindness and differ in lightness. Backgrounds are
+transparent and ink is a middle grey, so that charts can be read on light and on dark pages.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
 
-COLOURS = {"forgotten": "#b2432f", "gained": "#2a6f97"}
+Row = dict[str, Any]
+INK = "#767676"  # 4.5 : 1 on white, 4.7 : 1 on black
+TRANSITIONS = {"kept": "#2f6690", "forgotten": "#d95f02", "gained": "#81b7dd", "never": "#bdbdbd"}
+SIDES = {name: TRANSITIONS[name] for name in ("forgotten", "gained")}
+REGIMES = {
+    "Domain-Continual Pretraining": "#0072b2", "Instruction Tuning": "#e69f00", "Trained from Base": "#009e73",
+    "Trained from Instruct - Low Data Scenario": "#cc79a7", "Trained from Instruct - High Data Scenario": "#d55e00",
+    "Model Merging": "#8c8c8c",
+}  # fmt: skip
+PERCENT = "percent of items"
+WIDTH = 420
 
 
-def beyond_luck(rows: Sequence[dict[str, Any]]) -> alt.FacetChart:
-    """Forgotten and gained knowledge by category with 95% intervals, one panel a setting; the raw share as a tick.
+@alt.theme.register("forgetting", enable=False)
+def theme() -> alt.theme.ThemeConfig:
+    """Font, ink and transparent background of every chart."""
+    ink = {"labelColor": INK, "titleColor": INK}
+    return {
+        "config": {
+            "background": "transparent", "font": "system-ui, sans-serif", "view": {"stroke": None},
+            "axis": {**ink, "domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.2, "labelLimit": 220, "titleFontWeight": "normal"},
+            "legend": {**ink, "orient": "top", "title": None}, "header": {**ink, "labelAnchor": "start"}, "title": {"color": INK, "anchor": "start"},
+            "text": {"color": INK},
+        }
+    }  # fmt: skip
+
+
+def use_theme() -> None:
+    """Draw in the project's theme, as PNG: code hosts show it, and it needs no script."""
+    alt.theme.enable("forgetting")
+    alt.renderers.enable("png", scale_factor=1.5)
+
+
+def coloured(field: str, colours: dict[str, str]) -> alt.Color:
+    """A colour that means the same everywhere."""
+    legend = alt.Legend(columns=2 if len(colours) > 4 else len(colours), labelLimit=300)
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), title=None, legend=legend)
+
+
+def percent(rows: Iterable[Row], *columns: str) -> list[Row]:
+    """Rows with fractions turned into percent; NULL stays NULL."""
+    return [row | {name: None if row[name] is None else 100 * row[name] for name in columns} for row in rows]
+
+
+def quadrants(rows: Sequence[Row], by: str = "category") -> alt.LayerChart:
+    """What happened to the items: one bar each category, kept, forgotten, gained, never; the share in the bar.
 
     Args:
-        rows: Rows of the macro `forgetting`, one map.
+        rows: With `by` and counts n11, n10, n01, n00, or any averages of them.
+        by: Column that names the bars.
     """
     values = []
     for row in rows:
-        for side, name in (("f", "forgotten"), ("bt", "gained")):
-            shown = {
-                "value": row[f"{side}_knowledge"],
-                "low": row[f"{side}_knowledge_lo"],
-                "high": row[f"{side}_knowledge_hi"],
-                "raw": row[side],
-            }
-            values.append(
-                {"setting": row["setting"], "category": row["category"], "what": name} | {k: v and 100 * v for k, v in shown.items()}
-            )
-    # no layer has data of its own: a facet divides only what is its
-    base = alt.Chart().encode(
-        y=alt.Y("category:N", title=None),
-        yOffset=alt.YOffset("what:N"),
-        color=alt.Color("what:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))),
-    )
-    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="percent of items, 95% interval; tick: raw share"), x2="high:Q")
+        counts = {name: row[column] for name, column in zip(TRANSITIONS, ("n11", "n10", "n01", "n00"), strict=True)}
+        total, start = sum(counts.values()) or 1, 0.0
+        for what, n in counts.items():
+            share = 100 * n / total
+            values.append({by: row[by], "what": what, "items": n, "share": share, "from": start, "to": start + share, "middle": start + share / 2})
+            start += share
+    base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y(f"{by}:N", title=None, sort=None))
+    bars = base.mark_bar().encode(
+        x=alt.X("from:Q", title=PERCENT, scale=alt.Scale(domain=[0, 100])), x2="to:Q", color=coloured("what", TRANSITIONS),
+        tooltip=[f"{by}:N", "what:N", "items:Q", alt.Tooltip("share:Q", format=".1f")],
+    )  # fmt: skip
+    ink = alt.Color("what:N", scale=alt.Scale(domain=list(TRANSITIONS), range=["white", "white", "black", "black"]), legend=None)
+    shares = base.transform_filter("datum.share >= 6").mark_text(size=10).encode(x="middle:Q", text=alt.Text("share:Q", format=".0f"), color=ink)
+    return alt.layer(bars, shares).resolve_scale(color="independent").properties(width=WIDTH, height=alt.Step(20))
+
+
+def intervals(rows: Sequence[Row], by: str, colours: dict[str, str], x_title: str = PERCENT) -> alt.LayerChart:
+    """Values with their intervals, a line each; in `rows`: `by`, `what` (which of `colours`), value, low, high, and where known raw.
+
+    A tick marks `raw`, the uncorrected share. A row without a value is drawn by its tick alone.
+    """
+    base = alt.Chart(alt.Data(values=list(rows))).encode(
+        y=alt.Y(f"{by}:N", title=None, sort=None), yOffset=alt.YOffset("what:N", sort=list(colours)), color=coloured("what", colours),
+        tooltip=[f"{by}:N", "what:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("value", "low", "high", "raw"))],
+    )  # fmt: skip
+    line = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=x_title), x2="high:Q")
     point = base.mark_circle(size=60, opacity=1).encode(x="value:Q")
-    raw = base.mark_tick(thickness=2, size=10, opacity=0.6).encode(x="raw:Q")
-    zero = alt.Chart().mark_rule(color="#999").encode(x=alt.datum(0))
-    panel = alt.layer(zero, interval, point, raw).properties(width=420, height=alt.Step(16))
-    header = alt.Header(orient="top", labelAnchor="start")
-    facet: alt.FacetChart = panel.facet(data=alt.Data(values=values), row=alt.Row("setting:N", title=None, header=header))
-    facet = facet.resolve_scale(y="independent")
-    return facet
+    raw = base.mark_tick(thickness=2, size=10, opacity=0.7).encode(x="raw:Q")
+    zero = alt.Chart().mark_rule(color=INK).encode(x=alt.datum(0))
+    return alt.layer(zero, line, point, raw).properties(width=WIDTH, height=alt.Step(14))
+
+
+def sides(rows: Iterable[Row], value: str, raw: str | None = None) -> list[Row]:
+    """Rows for `intervals` with a forgotten and a gained half, in percent.
+
+    Args:
+        rows: Of a metric view.
+        value: Name of a metric without its f_: 'knowledge' reads f_knowledge, f_knowledge_lo, bt_knowledge ...; '' reads f, f_lo, bt ...
+        raw: The same of an uncorrected metric, for the tick.
+    """
+    halves = []
+    for row in rows:
+        for side, what in (("f", "forgotten"), ("bt", "gained")):
+            name = f"{side}_{value}" if value else side
+            shown = {"value": row[name], "low": row[f"{name}_lo"], "high": row[f"{name}_hi"]}
+            if raw is not None:
+                shown["raw"] = row[f"{side}_{raw}" if raw else side]
+            halves.append(row | {"what": what} | {k: None if v is None else 100 * v for k, v in shown.items()})
+    return halves
+
+
+def beyond_luck(rows: Sequence[Row], setting: str | None = None) -> alt.LayerChart:
+    """Forgotten and gained beyond luck by category, 95% intervals; a tick marks the raw share.
+
+    Args:
+        rows: Rows of the macro `forgetting`, one map.
+        setting: Only these; None where there is one.
+    """
+    chosen = [row for row in rows if setting in (None, row["setting"])]
+    return intervals(sides(chosen, "knowledge", raw=""), "category", SIDES, f"{PERCENT}, beyond luck; tick: raw share")
+
+
+def parts(rows: Sequence[Row], by: str, colours: dict[str, str]) -> alt.LayerChart:
+    """What a share is made of: stacked bars of `part` and `value` (percent) by `by`; negative parts go to the left of 0."""
+    base = alt.Chart(alt.Data(values=list(rows))).encode(y=alt.Y(f"{by}:N", title=None, sort=None))
+    bars = base.mark_bar().encode(
+        x=alt.X("value:Q", title=PERCENT, stack="zero"), color=coloured("part", colours), order=alt.Order("rank:Q"),
+        tooltip=[f"{by}:N", "part:N", alt.Tooltip("value:Q", format=".1f")],
+    )  # fmt: skip
+    zero = alt.Chart().mark_rule(color=INK).encode(x=alt.datum(0))
+    return alt.layer(bars, zero).properties(width=WIDTH, height=alt.Step(20))
+
+
+def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, largest: float | None = None) -> alt.LayerChart:
+    """A table as a heat map with its numbers printed in it; empty cells stay empty.
+
+    Args:
+        rows: One a cell.
+        x: Column names; y: row names; value: percent.
+        title: What the colour means.
+        largest: Where the colour ends; None is the largest value.
+    """
+    top = largest or max((abs(row[value]) for row in rows if row[value] is not None), default=1)
+    base = alt.Chart(alt.Data(values=list(rows))).encode(
+        x=alt.X(f"{x}:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-35)), y=alt.Y(f"{y}:N", title=None, sort=None)
+    )
+    scale = alt.Scale(scheme="oranges", domain=[0, top], clamp=True)
+    cells = base.mark_rect().encode(
+        color=alt.Color(f"{value}:Q", scale=scale, title=title, legend=alt.Legend(title=title, gradientLength=160)),
+        tooltip=[f"{y}:N", f"{x}:N", alt.Tooltip(f"{value}:Q", format=".1f")],
+    )
+    dark = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("black"))
+    numbers = base.mark_text(size=10).encode(text=alt.Text(f"{value}:Q", format=".1f"), color=dark)
+    return alt.layer(cells, numbers).properties(width=alt.Step(52), height=alt.Step(24))
+
+
+def trend(points: Sequence[Row], x: str, y: str, colour: str, colours: dict[str, str], x_title: str, y_title: str = PERCENT) -> alt.LayerChart:
+    """Points over a logarithmic axis with the least-squares line of each colour; intervals where points carry low and high."""
+    base = alt.Chart(alt.Data(values=list(points))).encode(
+        x=alt.X(f"{x}:Q", scale=alt.Scale(type="log", nice=False, padding=20), title=x_title, axis=alt.Axis(format="~s", tickCount=5, labelExpr="replace(datum.label, 'G', 'B')")),
+        color=coloured(colour, colours),
+    )
+    dots = base.mark_circle(size=60, opacity=0.9).encode(
+        y=alt.Y(f"{y}:Q", title=y_title), tooltip=["pair_id:N", f"{colour}:N", f"{x}:Q", alt.Tooltip(f"{y}:Q", format=".1f")]
+    )
+    errors = base.transform_filter("isValid(datum.low)").mark_rule(opacity=0.6).encode(y="low:Q", y2="high:Q")
+    line = base.transform_regression(x, y, method="log", groupby=[colour]).mark_line(strokeDash=[4, 3]).encode(y=f"{y}:Q")
+    return alt.layer(errors, line, dots).properties(width=WIDTH, height=260)
+
+
+def sequence(rows: Sequence[Row], x: str, y: str, colour: str, x_title: str, y_title: str = PERCENT) -> alt.LayerChart:
+    """A value along checkpoints, one line each `colour`, which is written at the line's end."""
+    base = alt.Chart(alt.Data(values=list(rows))).encode(
+        x=alt.X(f"{x}:Q", title=x_title, axis=alt.Axis(values=sorted({row[x] for row in rows}))), y=alt.Y(f"{y}:Q", title=y_title)
+    )
+    hue = alt.Color(f"{colour}:N", legend=None, scale=alt.Scale(range=list(REGIMES.values())))
+    tip = [f"{colour}:N", f"{x}:Q", alt.Tooltip(f"{y}:Q", format=".1f")]
+    lines = base.mark_line(point=True).encode(color=hue, tooltip=tip)
+    last = max((row[x] for row in rows), default=0)
+    names = base.transform_filter(f"datum['{x}'] == {last}").mark_text(align="left", dx=8).encode(text=f"{colour}:N", color=hue)
+    return alt.layer(lines, names).properties(width=WIDTH, height=260)

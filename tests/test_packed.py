@@ -69,7 +69,7 @@ def metrics(con):
 def test_packed_file_of_the_shipped_catalog(cache):
     """The same metrics from the packed file, also of an undeclared pair; opened again without packing; read-only."""
     rows, packed = connect(packed=False), connect(packed=True)
-    assert metrics(packed) == metrics(rows) and len(metrics(rows)) == 36
+    assert metrics(packed) == metrics(rows) and len(metrics(rows)) == 72
     pair = "SELECT f, f_exch_x, f_se FROM task_metrics_of(x, y) ORDER BY task_id, setting"
     models = sorted(m for (m,) in rows.sql("SELECT model_id FROM models").fetchall())[:2]
     asked = pair.replace("x, y", f"'{models[0]}', '{models[1]}'")

@@ -1,5 +1,6 @@
 """Make `catalog/data/`, the catalog that comes with the package, from a runs folder.
 
+`collect run collect/demo/demo.toml --out build/demo`, the same with more.toml, then
 `python -m collect.recipes.shipped_data build/demo`: few sorted files without texts, and the paper's map of categories
 (paper_categories.csv: the task lists of arXiv 2510.17776, tasks it leaves out are in no category), and the figures of
 published.py.

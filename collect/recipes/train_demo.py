@@ -1,6 +1,9 @@
 """Train the embedded models from nothing: three sizes, each a base, a domain and an instruct checkpoint.
 
-`python -m collect.recipes.train_demo` rewrites the items and all nine folders on one CPU thread. Seeds are fixed; a
+Of the medium size also what a sequence, a merge and a quantisation need: checkpoints on the way from base to domain, LERP
+and SLERP half-way between the two, and the domain model with its weights rounded to 8 bits.
+
+`python -m collect.recipes.train_demo` rewrites the items and every folder on one CPU thread. Seeds are fixed; a
 second run with as many threads on the same machine type gives the same files, another thread count the same story.
 """
 
@@ -8,7 +11,8 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
 from math import cos, pi
@@ -20,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from collect.merge import METHODS, merge, rounded_to_8_bits
 from collect.recipes.demo_world import Course, Document, Relation, Teller, relations, write_items
 
 HERE = Path(__file__).resolve().parent.parent / "demo"
@@ -46,6 +51,7 @@ class Stage:
     rate: float
 
 
+WAY = (88, 175, 262)  # steps of the medium domain run that are kept: with base and domain a sequence of five
 RATES = {"small": 2.0, "medium": 1.25, "large": 1.0}  # narrower models stand, and need, larger steps
 SHAPES = {  # hidden size, layers, feed-forward size; heads are 32 wide, which every engine supports
     "small": (64, 2, 128),
@@ -158,8 +164,10 @@ def batches(tokenizer: Tokenizer, teller: Teller) -> Iterator[tuple[Tensor, Tens
             rows = []
 
 
-def learn(model: LlamaForCausalLM, tokenizer: Tokenizer, teller: Teller, stage: Stage, size: str) -> None:
-    """Train in place: AdamW, short warm-up, cosine to zero; says how it goes on stderr."""
+def learn(
+    model: LlamaForCausalLM, tokenizer: Tokenizer, teller: Teller, stage: Stage, size: str, keep: Callable[[int], object] = lambda step: None
+) -> None:
+    """Train in place: AdamW, short warm-up, cosine to zero; says how it goes on stderr. `keep` is called after every step."""
     steps, rate, start = stage.steps[size], stage.rate * RATES[size], time.monotonic()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
     model.train()
@@ -173,6 +181,7 @@ def learn(model: LlamaForCausalLM, tokenizer: Tokenizer, teller: Teller, stage: 
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        keep(step + 1)
         if step % 100 == 99 or step == steps - 1:
             speed = (step + 1) * ROWS * ROW / (time.monotonic() - start)
             print(f"  step {step + 1}/{steps}  loss {loss.item():.3f}  {speed:.0f} tokens/s", file=sys.stderr)
@@ -185,7 +194,7 @@ def save(model: LlamaForCausalLM, tokenizer: Tokenizer, chat: bool, folder: Path
     model.generation_config = GenerationConfig(bos_token_id=END_ID, eos_token_id=ends, pad_token_id=PAD_ID)
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
-    model.half().save_pretrained(part)
+    deepcopy(model).half().save_pretrained(part)
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=END,
@@ -208,9 +217,26 @@ def train_size(size: str, world: list[Relation], tokenizer: Tokenizer, out: Path
         fresh = name == "base"
         model = make_model(size) if fresh else LlamaForCausalLM.from_pretrained(base, dtype=torch.float32)
         print(f"{folder.name}: {model.num_parameters()} parameters", file=sys.stderr)
-        learn(model, tokenizer, Teller(world, stage.course, seed), stage, size)
+
+        def keep(step: int, model: LlamaForCausalLM = model, folder: Path = folder) -> None:
+            if folder.name == "medium-domain" and step in WAY:
+                save(model, tokenizer, False, folder.with_name(f"{folder.name}-{step:03d}"))
+
+        learn(model, tokenizer, Teller(world, stage.course, seed), stage, size, keep)
         save(model, tokenizer, name == "instruct", folder)
         print(f"{folder.name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+    if size == "medium":
+        derive(out, tokenizer)
+
+
+def derive(out: Path, tokenizer: Tokenizer) -> None:
+    """What is made of trained models without training: two merges and an 8-bit variant."""
+    base, domain = (LlamaForCausalLM.from_pretrained(out / f"medium-{name}", dtype=torch.float32) for name in ("base", "domain"))
+    weights = {f"medium-{method}": merge(base.state_dict(), domain.state_dict(), method, 0.5) for method in METHODS}
+    weights["medium-domain-8bit"] = rounded_to_8_bits(domain.state_dict())
+    for name, state in weights.items():
+        base.load_state_dict(state)
+        save(base, tokenizer, False, out / name)
 
 
 def main() -> None:
