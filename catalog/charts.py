@@ -37,9 +37,9 @@ def theme() -> alt.theme.ThemeConfig:
 
 
 def use_theme() -> None:
-    """Draw in the project's theme, as PNG: code hosts show it, and it needs no script."""
+    """Draw in the project's theme, as SVG: code hosts show it, it stays small, and it needs no script."""
     alt.theme.enable("forgetting")
-    alt.renderers.enable("png", scale_factor=1.5)
+    alt.renderers.enable("svg")
 
 
 def coloured(field: str, colours: dict[str, str]) -> alt.Color:
