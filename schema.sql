@@ -156,6 +156,12 @@ CREATE TABLE published_results (            -- grain: (paper, table_no, regime, 
 );
 COMMENT ON TABLE published_results IS 'Figures as printed in papers, for comparison; names and values as printed.';
 
+CREATE TABLE opened_from (                  -- grain: one row per catalog opened; filled when it is opened, no file holds it
+    catalog       VARCHAR NOT NULL,
+    revision      VARCHAR                   -- NULL for a folder that was not downloaded
+);
+COMMENT ON TABLE opened_from IS 'Catalogs this connection holds; of a data set on the Hub the commit, by which it can be opened again.';
+
 -- ==== 2. formulas =====================================================================================================
 -- One formula each. k is the number of options of an item; NULL k is free-form, the limit of many options.
 
@@ -1655,6 +1661,8 @@ INSERT INTO glossary VALUES
     ('ours_pct_sd_seed',       'Its sample standard deviation over replicates.'),
     ('ours_ceiling_pct',       'Its ceiling here, in percent.'),
     -- about the catalog itself
+    ('catalog',                'Folder or data set on the Hub, as given.'),
+    ('revision',               'Commit of the data set on the Hub.'),
     ('problem',                'Rule that is broken.'),
     ('detail',                 'Where.'),
     ('name',                   'Column name.'),

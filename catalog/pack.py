@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 
+from catalog.guard import footer
 from catalog.open import cache_folder, fill, schema_sql
 
 PACK_FROM = 2_000_000  # outcomes; from here on packing once costs less than opening a few times
@@ -29,7 +29,7 @@ COMMENT ON MACRO TABLE item_sums_of IS 'Sums and sums of squares of the item sco
 
 def n_outcomes(roots: Sequence[Path]) -> int:
     """Outcomes of the folders, from the files' footers."""
-    return sum(pq.read_metadata(path).num_rows for root in roots for path in root.glob("outcomes/**/*.parquet"))
+    return sum(footer(path)[0].num_rows for root in roots for path in root.glob("outcomes/**/*.parquet"))
 
 
 def pack(con: duckdb.DuckDBPyConnection) -> None:
