@@ -82,9 +82,7 @@ def refuse_paths(source: str, paths: Iterable[str]) -> None:
     for path in paths:
         odd = any(part in ("", ".", "..") for part in path.split("/")) or "\\" in path or DRIVE.match(path)
         if odd or any(ord(char) < 32 or ord(char) == 127 for char in path):
-            raise CatalogError(
-                f"{source} lists a file {path!r}, which would lie outside its folder: nothing was downloaded. Tell its owner"
-            )
+            raise CatalogError(f"{source} lists a file {path!r}, which may lie outside its folder: nothing was downloaded. Tell its owner")
 
 
 def content_ids(path: Path) -> tuple[str, str]:

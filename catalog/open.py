@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from catalog.sources import LARGE_TABLES, PUBLISHED, SHIPPED, SMALL_TABLES, Plac
 SCHEMA_VERSION = "1.0"
 __all__ = ["LARGE_TABLES", "PUBLISHED", "SHIPPED", "SMALL_TABLES"]  # of sources.py, for who reads or writes the same files
 CARD = "forgetting_catalog_run"  # Parquet metadata key of a run's card
-LOADING = "4GB"  # of memory while files of others are read; what does not fit goes to the temporary folder
+LOADING = 4  # GiB of memory while files of others are read; what does not fit goes to the temporary folder
 NEWEST_WINS = ("models", "tasks", "categories", "pairs")  # described, not content-addressed
 
 
@@ -73,9 +74,8 @@ def connect(
         con.execute("CREATE TEMP TABLE opened_from AS FROM opened_from LIMIT 0")  # the file may have been packed from elsewhere
     else:
         con = blank()
-        con.execute(f"SET memory_limit = '{LOADING}'")
-        (load_sound if check else load)(con, places)
-        con.execute("RESET memory_limit")
+        with bounded(con):
+            (load_sound if check else load)(con, places)
     note_places(con, places)
     return con
 
@@ -185,6 +185,16 @@ def comment_columns(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(";".join(f'COMMENT ON COLUMN "{table}"."{column}" IS \'{meaning}\'' for table, column, meaning in quoted))
 
 
+@contextmanager
+def bounded(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Less memory than DuckDB would take by itself, unless that is less already: a small file can be made to hold very much."""
+    size, unit = con.sql("SELECT current_setting('memory_limit')").fetchall()[0][0].split()
+    if unit == "TiB" or (unit == "GiB" and float(size) > LOADING):
+        con.execute(f"SET memory_limit = '{LOADING}GiB'")
+    yield
+    con.execute("RESET memory_limit")
+
+
 def load(con: duckdb.DuckDBPyConnection, places: Sequence[Place]) -> None:
     """Fill every table from the folders' Parquet files and from the cards of their runs."""
     found = [files_of(place) for place in places]
@@ -192,8 +202,8 @@ def load(con: duckdb.DuckDBPyConnection, places: Sequence[Place]) -> None:
     maps = [str(SHIPPED / "categories" / "paper.parquet")]  # the paper's map is there for every catalog
     files["categories"] = list(dict.fromkeys(maps + files["categories"]))
     files["published_results"] = list(dict.fromkeys([str(PUBLISHED), *files["published_results"]]))  # and so are papers' figures
-    cards = [json.loads(card) for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))]
-    load_small(con, files, cards)
+    cards = {path: card for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))}
+    load_small(con, files, told_by(cards))
     for table in LARGE_TABLES:
         if files[table]:
             # an item list lies once per folder, a run may lie in several, a figure in a copy of ours: equal rows are one row
@@ -207,7 +217,7 @@ def read_into(con: duckdb.DuckDBPyConnection, table: str, query: str, files: Seq
     try:
         con.execute(f"INSERT INTO {table} BY NAME {query}", [files] if files else [])
     except duckdb.OutOfMemoryException as error:
-        raise CatalogError(f"{table} of {len(files)} files do not fit into {LOADING} of memory: {first_line(error)}") from error
+        raise CatalogError(f"{table} of {len(files)} files do not fit into {LOADING} GiB of memory: {first_line(error)}") from error
     except duckdb.Error as error:
         if culprit := unreadable(table, files, columns_of(table)):
             raise CatalogError(culprit) from error
@@ -280,16 +290,45 @@ def columns_of(table: str) -> str:
     return ", ".join(f'"{name}"' for name in arrow_schema(table).names)
 
 
-def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], cards: list[dict[str, Any]]) -> None:
+CARD_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)  # what a card of nonsense raises
+
+
+def told_by(cards: Mapping[str, str]) -> dict[str, pa.Table]:
+    """table -> the rows that the cards of runs tell, the newest last.
+
+    Args:
+        cards: Path of the run's file -> its card.
+
+    Raises:
+        CatalogError: A card is no card; its file is named.
+    """
+    try:
+        read = sorted((json.loads(card) for card in cards.values()), key=lambda card: str(card["runs"][0].get("collected_at")))
+        return {table: told_rows(table, read) for table in SMALL_TABLES}
+    except CARD_ERRORS as error:
+        if len(cards) > 1:
+            for path, card in cards.items():
+                told_by({path: card})
+        raise CatalogError(
+            f"{next(iter(cards))} carries a run card that cannot be read ({first_line(error)}): remove or replace it"
+        ) from error
+
+
+def told_rows(table: str, cards: Sequence[dict[str, Any]]) -> pa.Table:
+    """Rows of a table that cards tell."""
+    schema = arrow_schema(table)
+    rows = [row for card in cards for row in card.get(table, [])]
+    if table in NEWEST_WINS:  # once more without what was guessed: what was told at any time counts more
+        rows += [row | dict.fromkeys(row.get("guessed", [])) for row in rows]
+    return pa.Table.from_pylist(
+        [{name: as_stored(row.get(name), schema.field(name).type) for name in schema.names} for row in rows], schema
+    )
+
+
+def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], told_rows: Mapping[str, pa.Table]) -> None:
     """One row per key from files and cards; of descriptive rows the newest, of content-addressed ones each distinct one."""
-    cards = sorted(cards, key=lambda card: str(card["runs"][0].get("collected_at")))
     for table, key in SMALL_TABLES.items():
-        schema = arrow_schema(table)
-        told_rows = [row for card in cards for row in card.get(table, [])]
-        if table in NEWEST_WINS:  # once more without what was guessed: what was told at any time counts more
-            told_rows += [row | dict.fromkeys(row.get("guessed", [])) for row in told_rows]
-        rows = [{name: as_stored(row.get(name), schema.field(name).type) for name in schema.names} for row in told_rows]
-        con.register("told", pa.Table.from_pylist(rows, schema))
+        con.register("told", told_rows[table])
         told = "SELECT *, row_number() OVER () AS age FROM told"
         if files[table]:
             told += f" UNION ALL SELECT {columns_of(table)}, 0 FROM read_parquet($1, union_by_name = true)"

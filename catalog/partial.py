@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 
 from catalog import hub
 from catalog.errors import CatalogError
+from catalog.guard import content_ids, unreadable
 from catalog.identity import folder_of
-from catalog.open import SCHEMA_VERSION, arrow_schema, blank, cache_folder, columns_of, load
+from catalog.open import SCHEMA_VERSION, arrow_schema, blank, bounded, cache_folder, card_of_checked, columns_of, load
 from catalog.sources import FAR_TABLES, SMALL_TABLES, Place
 
 MODEL_FITS = "m = p OR m GLOB p OR split_part(m, '@', 1) GLOB p OR split_part(split_part(m, '@', 1), '/', -1) GLOB p"
 TASK_FITS = "t = p OR t GLOB p OR t GLOB p || '/*'"
-BATCH = 122_880
+BATCH = {"outcomes": 122_880, "option_scores": 122_880, "generations": 4_096}  # rows in a row group; texts may be long
 
 
 def download(
@@ -98,17 +99,18 @@ def write_part(data: hub.Dataset, out: Path, models: Sequence[str], tasks: Seque
         raise CatalogError(f"{data} has no runs/*.parquet that say what there is: download it whole, without --models and --tasks")
     near = hub.fetch(data, lambda path: path.split("/")[0] not in FAR_TABLES)
     con = blank()
-    load(con, [Place(data.repo, near, far=data)])
+    with bounded(con):
+        load(con, [Place(data.repo, near, far=data)])
     keep(con, data, models, tasks)
     for table in (*SMALL_TABLES, "samples"):
-        rows = con.sql(f"SELECT {columns_of(table)} FROM {table} ORDER BY ALL").to_arrow_table().cast(arrow_schema(table))
-        if rows.num_rows:
-            write(out / table / f"{table}.parquet", rows)
+        if con.sql(f"FROM {table} LIMIT 1").fetchall():
+            rows = con.sql(f"SELECT {columns_of(table)} FROM {table} ORDER BY ALL").to_arrow_reader(BATCH["outcomes"])
+            write(out / table / f"{table}.parquet", rows.cast(arrow_schema(table)))
     folders = {folder_of(model) for (model,) in con.sql("SELECT DISTINCT model_id FROM runs").fetchall()}
     wanted = [path for path in data.files if path.split("/")[0] in FAR_TABLES and (path.count("/") == 1 or path.split("/")[1] in folders)]
     whole = hub.fetch(data, set(wanted).__contains__)
     for path in wanted:
-        take_rows(con, whole / path, out / path)
+        take_rows(con, path.split("/")[0], whole / path, out / path)
 
 
 def keep(con: duckdb.DuckDBPyConnection, data: hub.Dataset, models: Sequence[str], tasks: Sequence[str]) -> None:
@@ -143,20 +145,26 @@ def keep(con: duckdb.DuckDBPyConnection, data: hub.Dataset, models: Sequence[str
         DELETE FROM pairs WHERE before_id NOT IN (SELECT model_id FROM models) OR after_id NOT IN (SELECT model_id FROM models)""")
 
 
-def take_rows(con: duckdb.DuckDBPyConnection, source: Path, target: Path) -> None:
-    """Copy the rows of the runs that are kept; the file itself where it has no others."""
-    table = target.parts[-3] if target.parts[-3] in FAR_TABLES else target.parts[-2]
-    query = f"SELECT {columns_of(table)} FROM read_parquet($1) SEMI JOIN runs USING (run_id) ORDER BY run_id, item"
-    rows = con.sql(query, params=[str(source)]).to_arrow_table().cast(arrow_schema(table))
-    if rows.num_rows == pq.read_metadata(source).num_rows:
-        take(source, target)
-    elif rows.num_rows:
-        write(target, rows)
+def take_rows(con: duckdb.DuckDBPyConnection, table: str, source: Path, target: Path) -> None:
+    """Copy the rows of the runs that are kept; the file itself where it has no others. Never more than a batch in memory."""
+    card_of_checked(table, str(source))
+    kept = "FROM read_parquet($1) SEMI JOIN runs USING (run_id)"
+    try:
+        n = con.execute(f"SELECT count(*) {kept}", [str(source)]).fetchall()[0][0]
+        if n == pq.read_metadata(source).num_rows:
+            take(source, target)
+        elif n:
+            rows = con.sql(f"SELECT {columns_of(table)} {kept}", params=[str(source)]).to_arrow_reader(BATCH[table])
+            write(target, rows.cast(arrow_schema(table)))
+            target.rename(target.with_name(f"{content_ids(target)[0][:16]}.parquet"))  # other rows, another name
+    except duckdb.Error as error:
+        raise CatalogError(unreadable(table, [source], columns_of(table)) or str(error)) from error
 
 
-def write(path: Path, rows: pa.Table) -> None:
+def write(path: Path, rows: pa.RecordBatchReader) -> None:
     """One Parquet file as `collect` writes it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(path, rows.schema, compression="zstd", version="2.6", store_schema=False) as writer:
-        writer.write(rows, row_group_size=BATCH)
+        for batch in rows:
+            writer.write_batch(batch)
         writer.add_key_value_metadata({"schema_version": SCHEMA_VERSION})

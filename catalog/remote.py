@@ -10,7 +10,7 @@ import duckdb
 from catalog.errors import CatalogError
 from catalog.guard import footer
 from catalog.hub import Dataset, OutOfReach, answers
-from catalog.open import blank, comment_columns, load, note_places, refuse_faults, refuse_schema
+from catalog.open import blank, bounded, comment_columns, load, note_places, refuse_faults, refuse_schema
 from catalog.sources import FAR_TABLES, Place
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ def connect_far(places: Sequence[Place], check: bool) -> duckdb.DuckDBPyConnecti
         CatalogError: As `connect`; or a data set keeps its runs only in its outcomes files.
     """
     con = blank()
-    load(con, places)
-    if check:
-        refuse_faults(con, places, NEAR_FAULTS)
+    with bounded(con):
+        load(con, places)
+        if check:
+            refuse_faults(con, places, NEAR_FAULTS)
     far = [place.far for place in places if place.far]
     for data in far:
         if not any(path.startswith("runs/") for path in data.files):
