@@ -39,7 +39,7 @@ lint: .venv/.dev
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" --numprocesses 2
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow

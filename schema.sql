@@ -403,39 +403,46 @@ COMMENT ON VIEW transitions IS 'What happened to every item of every declared pa
 
 -- ---- answers as bits -------------------------------------------------------------------------------------------------
 -- Counting does not join items: 60 items of a task with one answer kind and number of options are the bits of one word,
--- in the order of their sample_keys, and two runs are compared word by word. Packed catalogs hold the words.
+-- in the order of their sample_keys, and two runs are compared word by word. Packed catalogs hold the words (section 13).
 
--- Grain:  (itemset_id, item).    bit: the item's own bit in its word.
+-- Grain:  (itemset_id, item).    ordinal: from 0, among the items of its task, answer kind and number of options.
 CREATE VIEW item_places AS
 WITH place AS (
-    SELECT *, row_number() OVER (PARTITION BY task_id, answer, n_options ORDER BY sample_key) - 1 AS ordinal
+    SELECT *, CAST(row_number() OVER (PARTITION BY task_id, answer, n_options ORDER BY sample_key) - 1 AS INTEGER) AS ordinal
     FROM (SELECT DISTINCT task_id, answer, n_options, sample_key FROM samples JOIN itemsets USING (itemset_id)))
-SELECT s.itemset_id, s.item, s.answer, s.n_options, p.ordinal // 60 AS word, CAST(1 AS BIGINT) << p.ordinal % 60 AS bit
+SELECT s.itemset_id, s.item, s.answer, s.n_options, p.ordinal
 FROM samples AS s JOIN itemsets AS i USING (itemset_id)
 JOIN place AS p ON p.task_id = i.task_id AND p.sample_key = s.sample_key AND p.answer = s.answer AND p.n_options IS NOT DISTINCT FROM s.n_options;
-COMMENT ON VIEW item_places IS 'Which bit of which word stands for an item: the same in every itemset of a task.';
+COMMENT ON VIEW item_places IS 'Where an item stands among those of its task: the same place in every itemset of the task.';
 
--- Grain:  (run_id, answer, n_options, word).    option_0 ... option_14: the binary digits of the predicted option.
--- Nulls:  a digit of no answer at all is 0; told says where an option is known.
-CREATE MACRO run_words_of_rows(models := NULL) AS TABLE
-WITH asked AS (SELECT run_id, itemset_id FROM runs WHERE models IS NULL OR list_contains(models, model_id))
-SELECT o.run_id, p.answer, p.n_options, p.word,
-       bit_or(if(o.correct IS NULL, 0, p.bit))                    AS measured,
-       bit_or(if(o.correct, p.bit, 0))                            AS correct,
-       bit_or(if(o.status IN ('ok', 'lenient'), p.bit, 0))        AS parsed,
-       bit_or(if(o.predicted IS NULL, 0, p.bit))                  AS told,
-       bit_or(if(o.predicted >> 0 & 1 = 1, p.bit, 0)) AS option_0, bit_or(if(o.predicted >> 1 & 1 = 1, p.bit, 0)) AS option_1,
-       bit_or(if(o.predicted >> 2 & 1 = 1, p.bit, 0)) AS option_2, bit_or(if(o.predicted >> 3 & 1 = 1, p.bit, 0)) AS option_3,
-       bit_or(if(o.predicted >> 4 & 1 = 1, p.bit, 0)) AS option_4, bit_or(if(o.predicted >> 5 & 1 = 1, p.bit, 0)) AS option_5,
-       bit_or(if(o.predicted >> 6 & 1 = 1, p.bit, 0)) AS option_6, bit_or(if(o.predicted >> 7 & 1 = 1, p.bit, 0)) AS option_7,
-       bit_or(if(o.predicted >> 8 & 1 = 1, p.bit, 0)) AS option_8, bit_or(if(o.predicted >> 9 & 1 = 1, p.bit, 0)) AS option_9,
-       bit_or(if(o.predicted >> 10 & 1 = 1, p.bit, 0)) AS option_10, bit_or(if(o.predicted >> 11 & 1 = 1, p.bit, 0)) AS option_11,
-       bit_or(if(o.predicted >> 12 & 1 = 1, p.bit, 0)) AS option_12, bit_or(if(o.predicted >> 13 & 1 = 1, p.bit, 0)) AS option_13,
-       bit_or(if(o.predicted >> 14 & 1 = 1, p.bit, 0)) AS option_14
+CREATE MACRO answer_code(correct, status, predicted) AS
+    CASE WHEN correct THEN 0 WHEN NOT correct AND status NOT IN ('ok', 'lenient') THEN 1 WHEN NOT correct THEN coalesce(predicted + 3, 2) END;
+COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option; NULL not measured.';
+
+-- Grain:  (run_id, answer, n_options, ordinal), measured outcomes.    first_row, last_row: rowids between which the outcomes
+--         of those models lie, where that is known.
+CREATE MACRO run_answers_of(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
+SELECT o.run_id, r.series_id, r.replicate, p.answer, p.n_options, p.ordinal, answer_code(o.correct, o.status, o.predicted) AS code
 FROM outcomes AS o
-JOIN asked AS r USING (run_id)
+JOIN (SELECT run_id, series_id, replicate, itemset_id FROM run_facts WHERE models IS NULL OR list_contains(models, model_id)) AS r USING (run_id)
 JOIN item_places AS p ON p.itemset_id = r.itemset_id AND p.item = o.item
-GROUP BY o.run_id, p.answer, p.n_options, p.word;
+WHERE o.correct IS NOT NULL AND o.rowid BETWEEN first_row AND last_row;
+COMMENT ON MACRO TABLE run_answers_of IS 'Every measured answer (of the models given) as a code, at the place of its item.';
+
+-- Grain:  (run_id, answer, n_options, word).    option_0 ... option_14: the binary digits of the wrong option.
+CREATE MACRO run_words_of_rows(models := NULL) AS TABLE
+SELECT run_id, answer, n_options, ordinal // 60 AS word, bit_or(bit) AS measured, bit_or(if(code = 0, bit, 0)) AS correct,
+       bit_or(if(code <> 1, bit, 0)) AS parsed, bit_or(if(code >= 3, bit, 0)) AS told,
+       bit_or(if(option & 1 <> 0, bit, 0)) AS option_0, bit_or(if(option & 2 <> 0, bit, 0)) AS option_1,
+       bit_or(if(option & 4 <> 0, bit, 0)) AS option_2, bit_or(if(option & 8 <> 0, bit, 0)) AS option_3,
+       bit_or(if(option & 16 <> 0, bit, 0)) AS option_4, bit_or(if(option & 32 <> 0, bit, 0)) AS option_5,
+       bit_or(if(option & 64 <> 0, bit, 0)) AS option_6, bit_or(if(option & 128 <> 0, bit, 0)) AS option_7,
+       bit_or(if(option & 256 <> 0, bit, 0)) AS option_8, bit_or(if(option & 512 <> 0, bit, 0)) AS option_9,
+       bit_or(if(option & 1024 <> 0, bit, 0)) AS option_10, bit_or(if(option & 2048 <> 0, bit, 0)) AS option_11,
+       bit_or(if(option & 4096 <> 0, bit, 0)) AS option_12, bit_or(if(option & 8192 <> 0, bit, 0)) AS option_13,
+       bit_or(if(option & 16384 <> 0, bit, 0)) AS option_14
+FROM (SELECT *, CAST(1 AS BIGINT) << ordinal % 60 AS bit, CASE WHEN code >= 3 THEN code - 3 ELSE 0 END AS option FROM run_answers_of(models))
+GROUP BY run_id, answer, n_options, word;
 COMMENT ON MACRO TABLE run_words_of_rows IS 'The answers of every run (of the models given), 60 items a row, one bit each, computed from the outcomes.';
 CREATE MACRO run_words_of(before_model := NULL, after_model := NULL) AS TABLE
 FROM run_words_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
@@ -444,11 +451,13 @@ COMMENT ON MACRO TABLE run_words_of IS 'The answers of every run (of two models,
 -- Grain:  (kind, before_run, after_run, answer, n_options): one stratum of one run pair.
 -- Nulls:  items not measured on both sides count only in n_unpaired_*; a stratum measured on no side has no row.
 -- Check:  test_metrics.py; test_packed.py, against `transitions`
-CREATE MACRO transition_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
+CREATE MACRO transition_counts_of_words(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
 WITH compared AS MATERIALIZED (
     SELECT *, row_number() OVER () AS pair_no
     FROM run_pairs_of(before_model, after_model) WHERE list_contains(kinds, kind)),
-words AS MATERIALIZED (SELECT *, coalesce(n_options, 0) AS k FROM run_words_of(before_model, after_model)),
+words AS MATERIALIZED (
+    SELECT *, coalesce(n_options, 0) AS k FROM run_words_of(before_model, after_model)
+    WHERE run_id IN (SELECT before_run FROM compared UNION ALL SELECT after_run FROM compared)),
 b AS (SELECT pair_no, answer, k, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'b_\0' FROM compared JOIN words ON run_id = before_run),
 a AS (SELECT pair_no, answer, k, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'a_\0' FROM compared JOIN words ON run_id = after_run),
 met AS (SELECT pair_no, answer, k, coalesce(COLUMNS('^[ba]_'), 0) AS '\0' FROM b FULL JOIN a USING (pair_no, answer, k, word)),
@@ -479,6 +488,9 @@ counted AS (
 SELECT kind, pair_id, before_id, after_id, setting, task_id, replicate, after_replicate, before_run, after_run, answer,
        nullif(k, 0) AS n_options, CAST(coalesce(COLUMNS(n.* EXCLUDE (pair_no, answer, k)), 0) AS BIGINT)
 FROM counted AS n JOIN compared USING (pair_no);
+COMMENT ON MACRO TABLE transition_counts_of_words IS 'transition_counts_of, counted word by word.';
+CREATE MACRO transition_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
+FROM transition_counts_of_words(before_model, after_model, kinds);
 COMMENT ON MACRO TABLE transition_counts_of IS 'transition_counts for two given models and the given kinds of run pair.';
 
 CREATE VIEW transition_counts AS FROM transition_counts_of();
@@ -489,24 +501,23 @@ COMMENT ON VIEW transition_counts IS 'The four transition counts of every compar
 -- answered alike in every replicate have the same scores: they are one row, and scores are computed once per pattern.
 -- The score of an item is its share in the metric of the same name, averaged over its replicates: a metric is the mean of the scores.
 
--- code: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.
-CREATE MACRO answer_code(correct, status, predicted) AS
-    CASE WHEN correct THEN 0 WHEN status NOT IN ('ok', 'lenient') THEN 1 ELSE coalesce(predicted + 3, 2) END;
-COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.';
 CREATE MACRO differing(b, a) AS b >= 3 AND a >= 3 AND b <> a;
 COMMENT ON MACRO differing IS 'Of two codes: wrong both times, with different options.';
 CREATE MACRO exchange_score(k, b, a) AS
     exchange_answer(k, b = 0 AND a >= 2, differing(b, a)) + exchange_format(k, b = 0 AND a = 1, b >= 2 AND a = 1);
 COMMENT ON MACRO exchange_score IS 'Share of one item in f_exch, from the codes of its two answers; swapped, in bt_exch.';
 
--- Grain:  (series_id, item), items measured at least once.    answers: replicate * 65536 + code of each, ascending.
-CREATE MACRO item_answers_of(before_model := NULL, after_model := NULL) AS TABLE
-SELECT r.series_id, o.item, list_sort(list(CAST(r.replicate AS BIGINT) * 65536 + answer_code(o.correct, o.status, o.predicted))) AS answers
-FROM outcomes AS o
-JOIN (SELECT run_id, series_id, replicate FROM run_facts WHERE before_model IS NULL OR model_id IN (before_model, after_model)) AS r USING (run_id)
-WHERE o.correct IS NOT NULL
-GROUP BY r.series_id, o.item;
-COMMENT ON MACRO TABLE item_answers_of IS 'All measured answers of a model to an item over its replicates (of two models, if given).';
+-- Grain:  (series_id, answer, n_options, ordinal), items measured at least once.
+-- pattern: all answers of the model to the item, replicate * 65536 + code of each, in any order; packed, a number for that list.
+CREATE MACRO item_patterns_of_rows(models := NULL) AS TABLE
+SELECT series_id, answer, n_options, ordinal, list(CAST(replicate AS BIGINT) * 65536 + code) AS pattern
+FROM run_answers_of(models) GROUP BY series_id, answer, n_options, ordinal;
+COMMENT ON MACRO TABLE item_patterns_of_rows IS 'All measured answers of a model to an item over its replicates, computed from the outcomes.';
+CREATE MACRO item_patterns_of(before_model := NULL, after_model := NULL) AS TABLE
+FROM item_patterns_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
+COMMENT ON MACRO TABLE item_patterns_of IS 'All measured answers of a model to an item over its replicates (of two models, if given).';
+CREATE MACRO answers_in(pattern) AS pattern;
+COMMENT ON MACRO answers_in IS 'The answers that a pattern stands for.';
 
 -- Grain:  (before_id, after_id, setting, task_id, answer, n_options, before_no, after_no): items that are answered alike.
 -- Scores: f ... over equal replicates, *_across over every replicate of one model with every one of the other, *_self over
@@ -514,21 +525,14 @@ COMMENT ON MACRO TABLE item_answers_of IS 'All measured answers of a model to an
 -- Nulls:  exchangeable scores below 3 options; a score without replicates to take it from.
 CREATE MACRO item_scores_of(before_model := NULL, after_model := NULL) AS TABLE
 WITH compared AS MATERIALIZED (SELECT *, row_number() OVER () AS pair_no FROM matched_series(before_model, after_model) WHERE NOT chain),
-seen AS MATERIALIZED (FROM item_answers_of(before_model, after_model)),
-pattern AS MATERIALIZED (SELECT answers, row_number() OVER () AS pattern_no FROM (SELECT DISTINCT answers FROM seen)),
-coded AS MATERIALIZED (SELECT series_id, item, pattern_no FROM seen JOIN pattern USING (answers)),
-same_item AS (
-    SELECT c.before_itemset, c.after_itemset, b.item AS before_item, a.item AS after_item, b.answer, coalesce(b.n_options, 0) AS k
-    FROM (SELECT DISTINCT before_itemset, after_itemset FROM compared) AS c
-    JOIN samples AS b ON b.itemset_id = c.before_itemset
-    JOIN samples AS a ON a.itemset_id = c.after_itemset AND a.sample_key = b.sample_key),
-asked_item AS MATERIALIZED (  -- else the planner may join items before it knows the series
-    SELECT pair_no, before_series, after_series, before_item, after_item, answer, k FROM compared JOIN same_item USING (before_itemset, after_itemset)),
+seen AS MATERIALIZED (SELECT * REPLACE (coalesce(n_options, 0) AS n_options) FROM item_patterns_of(before_model, after_model)),
+pattern AS MATERIALIZED (SELECT pattern, answers_in(pattern) AS answers, row_number() OVER () AS pattern_no FROM (SELECT DISTINCT pattern FROM seen)),
+coded AS MATERIALIZED (SELECT series_id, answer, n_options AS k, ordinal, pattern_no FROM seen JOIN pattern USING (pattern)),
 alike AS MATERIALIZED (
-    SELECT pair_no, answer, k, b.pattern_no AS before_no, a.pattern_no AS after_no, count(*) AS n_items
-    FROM asked_item
-    JOIN coded AS b ON b.series_id = before_series AND b.item = before_item
-    JOIN coded AS a ON a.series_id = after_series AND a.item = after_item GROUP BY ALL),
+    SELECT pair_no, b.answer, b.k, b.pattern_no AS before_no, a.pattern_no AS after_no, count(*) AS n_items
+    FROM compared
+    JOIN coded AS b ON b.series_id = before_series
+    JOIN coded AS a ON a.series_id = after_series AND a.answer = b.answer AND a.k = b.k AND a.ordinal = b.ordinal GROUP BY ALL),
 asked AS (SELECT k, before_no, after_no FROM alike UNION SELECT k, before_no, before_no FROM alike UNION SELECT k, after_no, after_no FROM alike),
 opened AS (
     SELECT k, before_no, after_no, unnest(b.answers) AS b, a.answers FROM asked
@@ -558,7 +562,7 @@ JOIN score AS a ON a.k = g.k AND a.before_no = g.after_no AND a.after_no = g.aft
 COMMENT ON MACRO TABLE item_scores_of IS 'Scores of the items of a pair, one row for all items that are answered alike.';
 
 -- Grain:  (before_id, after_id, setting, task_id, answer, n_options): all that the errors of section 5 need of the items.
-CREATE MACRO item_sums_of_rows(before_model := NULL, after_model := NULL) AS TABLE
+CREATE MACRO item_sums_of_patterns(before_model := NULL, after_model := NULL) AS TABLE
 WITH score AS (
     SELECT *, f * wrong_before AS f_before, f * wrong_after AS f_after, bt * wrong_before AS bt_before, bt * wrong_after AS bt_after,
            wrong_before * wrong_after AS wrong_both, bt - f AS net, f_sym + bt_sym AS v
@@ -570,8 +574,8 @@ SELECT before_id, after_id, setting, task_id, answer, n_options,
        sum(n_items * COLUMNS('^(wrong_before|wrong_after|net|v|(f|bt)(_(latent|exch|sym|exch_x))?)$')^2) AS '\0_squares',
        sum(n_items * COLUMNS('^((f|bt)_(before|after)|wrong_both)$')) AS '\0'
 FROM score GROUP BY before_id, after_id, setting, task_id, answer, n_options;
-COMMENT ON MACRO TABLE item_sums_of_rows IS 'Sums and sums of squares of the item scores of a pair, computed from the outcomes.';
-CREATE MACRO item_sums_of(before_model := NULL, after_model := NULL) AS TABLE FROM item_sums_of_rows(before_model, after_model);
+COMMENT ON MACRO TABLE item_sums_of_patterns IS 'Sums and sums of squares of the item scores of a pair, computed from the patterns of its answers.';
+CREATE MACRO item_sums_of(before_model := NULL, after_model := NULL) AS TABLE FROM item_sums_of_patterns(before_model, after_model);
 COMMENT ON MACRO TABLE item_sums_of IS 'Sums and sums of squares of the item scores of a pair, by answer kind and number of options.';
 
 -- ==== 5. metrics of one task ==========================================================================================
@@ -720,10 +724,10 @@ COMMENT ON MACRO TABLE task_errors_of IS 'Standard errors over items of the metr
 -- F_self = BT_self, since both orders of two replicates count: shown once.
 CREATE VIEW noise_floor AS
 WITH alike AS (
-    SELECT f.model_id, f.setting, f.task_id, f.itemset_id, f.protocol_id, s.n_options, i.answers, count(*) AS n, bool_or(s.answer = 'multi') AS multi
-    FROM item_answers_of() AS i
+    SELECT f.model_id, f.setting, f.task_id, f.itemset_id, f.protocol_id, i.n_options, i.answers, sum(i.n) AS n, bool_or(i.answer = 'multi') AS multi
+    FROM (SELECT series_id, answer, n_options, answers_in(pattern) AS answers, n
+          FROM (SELECT series_id, answer, n_options, pattern, count(*) AS n FROM item_patterns_of() GROUP BY ALL)) AS i
     JOIN (SELECT DISTINCT series_id, model_id, setting, task_id, itemset_id, protocol_id FROM run_facts) AS f USING (series_id)
-    JOIN samples AS s ON s.itemset_id = f.itemset_id AND s.item = i.item
     WHERE len(i.answers) >= 2 GROUP BY ALL),
 opened AS (SELECT n_options, answers, unnest(answers) AS b FROM (SELECT DISTINCT n_options, answers FROM alike)),
 met AS (SELECT n_options, answers, b, unnest(answers) AS a FROM opened),
@@ -1328,9 +1332,14 @@ WITH twice AS (
     UNION ALL SELECT 'option_scores', 'run ' || run_id || ' item ' || item FROM option_scores
     UNION ALL SELECT 'generations', 'run ' || run_id || ' item ' || item FROM generations
     UNION ALL SELECT 'published_results', concat_ws(', ', paper, table_no, regime, before_model, after_model, category, metric) FROM published_results),
-answered AS (
-    SELECT o.*, s.answer, s.n_options, s.gold FROM outcomes AS o JOIN runs AS r USING (run_id)
-    JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item)
+answered AS (  -- one pass over the outcomes for three rules
+    SELECT o.run_id, o.item, s.item IS NULL AS lacking,
+           o.predicted IS NOT NULL AND s.item IS NOT NULL AND NOT coalesce(o.predicted BETWEEN 0 AND s.n_options - 1, FALSE) AS outside,
+           coalesce(s.answer = 'choice' AND o.correct <> (o.predicted = s.gold), FALSE) AS contradicts
+    FROM outcomes AS o JOIN runs AS r USING (run_id)
+    LEFT JOIN (SELECT itemset_id, item, answer, n_options, TRY_CAST(gold[1] AS SMALLINT) AS gold FROM samples) AS s
+        ON s.itemset_id = r.itemset_id AND s.item = o.item
+    WHERE lacking OR outside OR contradicts)
 SELECT 'more than one row' AS problem, place || ': ' || id AS detail FROM twice GROUP BY place, id HAVING count(*) > 1
 UNION ALL SELECT 'more than one row', 'outcomes: run ' || o.run_id || ' item ' || o.item  -- found by bits, not by a group per row
           FROM outcomes AS o SEMI JOIN (
@@ -1346,8 +1355,11 @@ UNION ALL SELECT 'pair of an unknown model', pair_id || ': ' || model_id
 UNION ALL SELECT 'pair of a model with itself', pair_id FROM pairs WHERE before_id = after_id
 UNION ALL SELECT 'outcomes of an unknown run', CAST(run_id AS VARCHAR) FROM (SELECT DISTINCT run_id FROM outcomes) ANTI JOIN runs USING (run_id)
 UNION ALL SELECT 'run without outcomes', CAST(run_id AS VARCHAR) FROM runs ANTI JOIN outcomes USING (run_id)
-UNION ALL SELECT 'outcome of an item its itemset lacks', 'run ' || o.run_id || ' item ' || o.item
-          FROM outcomes AS o JOIN runs AS r USING (run_id) ANTI JOIN samples AS s ON s.itemset_id = r.itemset_id AND s.item = o.item
+UNION ALL SELECT problem, 'run ' || run_id || ' item ' || item
+          FROM (SELECT run_id, item, unnest([if(lacking, 'outcome of an item its itemset lacks', NULL),
+                                             if(outside, 'predicted is not one of the options', NULL),
+                                             if(contradicts, 'correct contradicts predicted and gold', NULL)]) AS problem FROM answered)
+          WHERE problem IS NOT NULL
 UNION ALL SELECT 'run_id is not the hash of its parts', CAST(run_id AS VARCHAR) FROM runs
           WHERE run_id <> run_id_of(model_id, itemset_id, protocol_id, replicate)
 UNION ALL SELECT 'itemset_id or n_items is not that of its samples', itemset_id
@@ -1363,10 +1375,6 @@ UNION ALL SELECT 'gold is not one of the options', itemset_id || ' item ' || ite
                 OR NOT list_bool_and(list_transform(gold, lambda g: coalesce(TRY_CAST(g AS INTEGER) BETWEEN 0 AND n_options - 1, FALSE))))
 UNION ALL SELECT 'one item with two numbers of options', i.task_id || ' ' || s.sample_key FROM samples AS s JOIN itemsets AS i USING (itemset_id)
           GROUP BY i.task_id, s.sample_key HAVING count(DISTINCT (s.answer, coalesce(s.n_options, 0))) > 1
-UNION ALL SELECT 'predicted is not one of the options', 'run ' || run_id || ' item ' || item FROM answered
-          WHERE predicted IS NOT NULL AND NOT coalesce(predicted BETWEEN 0 AND n_options - 1, FALSE)
-UNION ALL SELECT 'correct contradicts predicted and gold', 'run ' || run_id || ' item ' || item FROM answered
-          WHERE answer = 'choice' AND predicted IS NOT NULL AND correct IS NOT NULL AND correct <> (gold[1] = CAST(predicted AS VARCHAR))
 UNION ALL SELECT 'correct contradicts status', 'run ' || run_id || ' item ' || item FROM outcomes
           WHERE (correct IS NULL) <> (status = 'error') OR (correct AND status IN ('unparsed', 'truncated'))
 UNION ALL SELECT 'not as many scores as options', 'run ' || v.run_id || ' item ' || v.item
@@ -1385,26 +1393,55 @@ FROM categories ANTI JOIN itemsets USING (task_id) WHERE map <> 'paper' GROUP BY
 COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how many, and three of them.';
 
 -- ==== 13. packed =======================================================================================================
--- A large catalog keeps what is costly to compute: the words of every run, and the item sums of the declared pairs. Both
--- are filled by the macros that compute them from rows; after `packed` the views read them instead. Packed catalogs
--- are never changed: rows added later would not be seen.
+-- A large catalog keeps what is costly to compute: the words of every run, the answers of every item over its replicates, and
+-- of the declared pairs the transition counts and item sums. All are filled by the macros that compute them from rows; after
+-- it (catalog/pack.py) the views read them instead. Packed catalogs are never changed: rows added later would not be seen.
+
+-- Grain:  model_id.    model_no: the order in which models were packed; what is kept lies in that order, so that the zone
+--         maps of two models' rows leave out the rest.
+CREATE TABLE packed_models (model_id VARCHAR NOT NULL, model_no INTEGER NOT NULL);
+COMMENT ON TABLE packed_models IS 'In which order models were packed; empty unless packed.';
 
 -- Grain:  as run_words_of_rows: (run_id, answer, n_options, word).
-CREATE TABLE packed_words AS FROM run_words_of_rows() LIMIT 0;
+CREATE TABLE packed_words AS SELECT *, CAST(NULL AS INTEGER) AS model_no FROM run_words_of_rows() LIMIT 0;
 COMMENT ON TABLE packed_words IS 'The answers of every run, 60 items a row, one bit each; empty unless packed.';
 
--- Grain:  as item_sums_of_rows: (before_id, after_id, setting, task_id, answer, n_options).
-CREATE TABLE packed_item_sums AS FROM item_sums_of_rows() LIMIT 0;
+-- Grain:  as item_patterns_of_rows: (series_id, answer, n_options, ordinal).
+CREATE TABLE packed_item_patterns AS SELECT * REPLACE (CAST(NULL AS INTEGER) AS pattern), CAST(NULL AS INTEGER) AS model_no FROM item_patterns_of_rows() LIMIT 0;
+COMMENT ON TABLE packed_item_patterns IS 'What every model answered to every item, as the number of a pattern; empty unless packed.';
+
+-- Grain:  pattern.
+CREATE TABLE packed_patterns (pattern INTEGER NOT NULL, codes BIGINT[] NOT NULL);
+COMMENT ON TABLE packed_patterns IS 'The patterns of answers that occur: replicate * 65536 + code of each; empty unless packed.';
+
+-- Grain:  as transition_counts, kind pair.
+CREATE TABLE packed_counts AS FROM transition_counts_of_words() LIMIT 0;
+COMMENT ON TABLE packed_counts IS 'Transition counts of the declared pairs; empty unless packed.';
+
+-- Grain:  as item_sums_of_patterns: (before_id, after_id, setting, task_id, answer, n_options).
+CREATE TABLE packed_item_sums AS FROM item_sums_of_patterns() LIMIT 0;
 COMMENT ON TABLE packed_item_sums IS 'Item sums of the declared pairs; empty unless packed.';
 
 CREATE MACRO packed_words_of(before_model := NULL, after_model := NULL) AS TABLE
-FROM packed_words WHERE before_model IS NULL OR run_id IN (SELECT run_id FROM runs WHERE model_id IN (before_model, after_model));
+SELECT * EXCLUDE (model_no) FROM packed_words
+WHERE before_model IS NULL OR model_no IN (SELECT model_no FROM packed_models WHERE model_id IN (before_model, after_model));
 COMMENT ON MACRO TABLE packed_words_of IS 'run_words_of, from the packed words.';
+CREATE MACRO packed_item_patterns_of(before_model := NULL, after_model := NULL) AS TABLE
+SELECT * EXCLUDE (model_no) FROM packed_item_patterns
+WHERE before_model IS NULL OR model_no IN (SELECT model_no FROM packed_models WHERE model_id IN (before_model, after_model));
+COMMENT ON MACRO TABLE packed_item_patterns_of IS 'item_patterns_of, from the packed patterns.';
+CREATE MACRO packed_answers_in(pattern_no) AS (SELECT codes FROM packed_patterns WHERE packed_patterns.pattern = pattern_no);
+COMMENT ON MACRO packed_answers_in IS 'The answers that a packed pattern stands for.';
 
--- Two given models are computed from rows: they need not be declared. No model is called ''.
+-- Two given models are computed from words and patterns: they need not be declared. No model is called ''.
+CREATE MACRO packed_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
+FROM packed_counts WHERE before_model IS NULL AND list_contains(kinds, kind)
+UNION ALL
+FROM transition_counts_of_words(before_model, after_model, list_filter(kinds, lambda kind: before_model IS NOT NULL OR kind <> 'pair'));
+COMMENT ON MACRO TABLE packed_counts_of IS 'transition_counts_of, from the packed counts where all declared pairs are asked.';
 CREATE MACRO packed_item_sums_of(before_model := NULL, after_model := NULL) AS TABLE
 FROM packed_item_sums WHERE before_model IS NULL
-UNION ALL FROM item_sums_of_rows(coalesce(before_model, ''), coalesce(after_model, ''));
+UNION ALL FROM item_sums_of_patterns(coalesce(before_model, ''), coalesce(after_model, ''));
 COMMENT ON MACRO TABLE packed_item_sums_of IS 'item_sums_of, from the packed sums where all declared pairs are asked.';
 
 -- ==== 14. what every column means =====================================================================================
@@ -1466,7 +1503,10 @@ INSERT INTO glossary VALUES
     ('replicate',              'Number of the repetition; equal numbers pair.'),
     ('series_id',              'Smallest run_id of the runs of one model, itemset and protocol: its replicates.'),
     ('word',                   'Number of a word of 60 items of one task, answer kind and number of options.'),
-    ('bit',                    'The item''s own bit in its word.'),
+    ('ordinal',                'Place of an item, from 0, among those of its task, answer kind and number of options.'),
+    ('pattern',                'Number of a list of answers: what a model answered to an item in every replicate.'),
+    ('codes',                  'Replicate * 65536 + code of each answer: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.'),
+    ('model_no',               'Place of a model in the order of packing.'),
     ('after_replicate',        'Replicate of the after run.'),
     ('rng_seed',               'Seed of the random numbers; information only.'),
     ('engine',                 'What ran the model.'),
@@ -1521,8 +1561,8 @@ INSERT INTO glossary VALUES
     ('transition',             '1->1 kept, 1->0 forgotten, 0->1 gained, 0->0 never; NULL not measured on a side.'),
     -- packed: bits of a word, and sums over items
     ('measured',               'Bits: the item is measured.'),
-    ('told',                   'Bits: an option is predicted.'),
-    ('option_0',               'Bits: one binary digit of the predicted option.'),
+    ('told',                   'Bits: an option is predicted, and wrong.'),
+    ('option_0',               'Bits: one binary digit of the predicted, wrong option.'),
     ('wrong_before',           'Share of replicates wrong before.'),
     ('wrong_after',            'Share of replicates wrong after.'),
     ('blind',                  'Some item is wrong on both sides, read, with an unknown option.'),

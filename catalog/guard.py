@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from catalog.errors import CatalogError
 
 FOOTER = 8 << 20  # bytes; one of 1.2 billion outcomes has as many
-FREE_ROWS, ROWS_PER_BYTE = 1_000_000, 100  # packed outcomes have 6 rows per byte
+FREE_ROWS, ROWS_PER_BYTE = 1_000_000, 1_000  # footers of `collect` alone take a byte for 250 rows; packed outcomes have 10 rows per byte
 FREE_BYTES, BYTES_PER_BYTE = 64 << 20, 200  # zstd on our tables reaches 30
 BLOCK = 1 << 20
 DRIVE = re.compile(r"^[A-Za-z]:")

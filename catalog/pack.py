@@ -7,24 +7,56 @@ and is found again only while every Parquet file of its folders has the same byt
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
 from catalog.guard import footer
-from catalog.open import cache_folder, fill, schema_sql
+from catalog.open import cache_folder, schema_sql, template
 
 PACK_FROM = 2_000_000  # outcomes; from here on packing once costs less than opening a few times
 BATCH = 10_000_000  # outcomes packed at once: about 1 GB
-SWITCH = """
-CREATE OR REPLACE MACRO run_words_of(before_model := NULL, after_model := NULL) AS TABLE
-FROM packed_words_of(before_model, after_model);
-COMMENT ON MACRO TABLE run_words_of IS 'The answers of every run (of two models, if given), 60 items a row, one bit each.';
-CREATE OR REPLACE MACRO item_sums_of(before_model := NULL, after_model := NULL) AS TABLE
-FROM packed_item_sums_of(before_model, after_model);
-COMMENT ON MACRO TABLE item_sums_of IS 'Sums and sums of squares of the item scores of a pair, by answer kind and number of options.';
+KEPT_DAYS = 30  # a packed file that nobody opened for so long is removed when another is written
+# What the macros of the views read once it is packed: name(parameters) -> what of section packed takes its place
+FROM_WORDS = {
+    "run_words_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_words_of(before_model, after_model)",
+    "item_patterns_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_item_patterns_of(before_model, after_model)",
+    "answers_in(pattern)": "packed_answers_in(pattern)",
+}
+FROM_COUNTS = {
+    "transition_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive'])":
+        "TABLE FROM packed_counts_of(before_model, after_model, kinds)",
+    "item_sums_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_item_sums_of(before_model, after_model)",
+}  # fmt: skip
+# Models in the order in which their outcomes lie, with the rowids between which these are
+EXTENTS = """
+SELECT model_id, min(o.rowid), max(o.rowid), count(*) FROM outcomes AS o JOIN runs USING (run_id) GROUP BY model_id ORDER BY min(o.rowid)
 """
+# What several steps read is computed once into a temporary table, which the macros and views of schema.sql find first
+KEPT = ("item_places", "itemset_overlap")
+ANSWERS = "CREATE TEMP TABLE batch AS FROM run_answers_of($1, $2, $3)"
+SHADOW = "CREATE TEMP MACRO run_answers_of(models := NULL) AS TABLE FROM batch"
+MODELS = "INSERT INTO packed_models SELECT unnest($1), (SELECT count(*) FROM packed_models) + generate_subscripts($1, 1)"
+WORDS = """
+INSERT INTO packed_words BY NAME
+SELECT w.*, model_no FROM run_words_of_rows() AS w JOIN runs USING (run_id) JOIN packed_models USING (model_id) ORDER BY model_no, run_id
+"""
+PATTERNS = """
+CREATE TEMP TABLE batch_patterns AS FROM item_patterns_of_rows();
+CREATE TEMP TABLE batch_lists AS SELECT pattern AS listed, list_sort(pattern) AS codes FROM (SELECT DISTINCT pattern FROM batch_patterns);
+INSERT INTO packed_patterns
+SELECT (SELECT count(*) FROM packed_patterns) + row_number() OVER (ORDER BY codes), codes
+FROM (SELECT DISTINCT codes FROM batch_lists) ANTI JOIN packed_patterns USING (codes);
+INSERT INTO packed_item_patterns BY NAME
+SELECT b.* REPLACE (p.pattern AS pattern), model_no
+FROM batch_patterns AS b JOIN batch_lists AS l ON l.listed = b.pattern JOIN packed_patterns AS p USING (codes)
+JOIN (SELECT DISTINCT series_id, model_no FROM run_facts JOIN packed_models USING (model_id)) USING (series_id)
+ORDER BY model_no, series_id, answer, n_options, ordinal
+"""
+DROP = "DROP MACRO TABLE temp.run_answers_of; DROP TABLE batch; DROP TABLE batch_patterns; DROP TABLE batch_lists"
 
 
 def n_outcomes(roots: Sequence[Path]) -> int:
@@ -32,18 +64,58 @@ def n_outcomes(roots: Sequence[Path]) -> int:
     return sum(footer(path)[0].num_rows for root in roots for path in root.glob("outcomes/**/*.parquet"))
 
 
-def pack(con: duckdb.DuckDBPyConnection) -> None:
-    """Fill the packed tables from the catalog open in `con` and let its views read them; batched, to bound memory."""
-    batches = con.execute(
-        """SELECT list(model_id ORDER BY model_id) FROM (
-               SELECT model_id, sum(sum(n_items)) OVER (ORDER BY model_id) // $1 AS batch FROM run_facts GROUP BY model_id)
-           GROUP BY batch ORDER BY batch""", [BATCH]).fetchall()  # fmt: skip
-    for (models,) in batches:
-        con.execute("INSERT INTO packed_words FROM run_words_of_rows($1) ORDER BY run_id", [models])
-    declared = con.sql("SELECT before_id, after_id FROM pairs ORDER BY ALL").fetchall()
-    for before, after in declared if len(batches) > 1 else [(None, None)]:
-        con.execute("INSERT INTO packed_item_sums FROM item_sums_of_rows($1, $2)", [before, after])
-    con.execute(SWITCH)
+def batches(con: duckdb.DuckDBPyConnection) -> list[tuple[list[str], int, int]]:
+    """Models whose outcomes are packed together, about BATCH, and the rowids between which these lie."""
+    done: list[tuple[list[str], int, int]] = []
+    n = BATCH
+    for model, low, high, rows in con.execute(EXTENTS).fetchall():
+        if n + rows > BATCH:
+            done.append(([], low, high))
+            n = 0
+        models, first, last = done[-1]
+        done[-1] = ([*models, model], min(first, low), max(last, high))
+        n += rows
+    return done
+
+
+def pack(con: duckdb.DuckDBPyConnection, step: Callable[[int, int], object] = lambda done, of: None) -> None:
+    """Fill the packed tables from the catalog open in `con` and let its views read them; in batches, to bound memory.
+
+    Args:
+        con: A sound catalog whose packed tables are empty.
+        step: Told how many steps are done, of how many.
+    """
+    parts, pairs = batches(con), con.sql("SELECT before_id, after_id FROM pairs ORDER BY ALL").fetchall()
+    steps = len(parts) + len(pairs) + 1
+    for view in KEPT:
+        con.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")
+    for done, (models, first, last) in enumerate(parts):
+        step(done, steps)
+        con.execute(MODELS, [models])
+        con.execute(ANSWERS, [models, first, last])
+        con.execute(SHADOW)
+        con.execute(WORDS)
+        con.execute(PATTERNS)
+        con.execute(DROP)
+    switch(con, FROM_WORDS)
+    for done, pair in enumerate(pairs, len(parts)):
+        step(done, steps)
+        con.execute("INSERT INTO packed_item_sums FROM item_sums_of_patterns($1, $2)", pair)
+    step(steps - 1, steps)
+    con.execute("INSERT INTO packed_counts FROM transition_counts_of_words(kinds := ['pair'])")
+    for view in KEPT:
+        con.execute(f"DROP TABLE temp.{view}")
+    switch(con, FROM_COUNTS)
+
+
+def switch(con: duckdb.DuckDBPyConnection, macros: Mapping[str, str]) -> None:
+    """Let macros read something else; they keep their comments."""
+    comments = dict(con.sql("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall())
+    for head, body in macros.items():
+        name = head.partition("(")[0]
+        con.execute(f"CREATE OR REPLACE MACRO {head} AS {body}")
+        kind = "MACRO TABLE" if body.startswith("TABLE") else "MACRO"
+        con.execute(f"COMMENT ON {kind} {name} IS '{comments[name].replace(chr(39), chr(39) * 2)}'")
 
 
 def packed_file(roots: Sequence[Path], load: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
@@ -54,25 +126,48 @@ def packed_file(roots: Sequence[Path], load: Callable[[duckdb.DuckDBPyConnection
         load: Fills an empty catalog from the folders and refuses an unsound one.
     """
     path = cache_folder() / f"packed-{digest(roots)}.duckdb"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
+    if path.exists():
+        path.touch()
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with progress(n_outcomes(roots)) as step:
+            step(0, 0)
+            shutil.copyfile(template(), part)
             with duckdb.connect(str(part), config={"temp_directory": str(part.with_suffix(".tmp")), "memory_limit": "4GB"}) as con:
-                fill(con)
                 load(con)
-                pack(con)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-            part.with_name(f"{part.name}.wal").unlink(missing_ok=True)
-            shutil.rmtree(part.with_suffix(".tmp"), ignore_errors=True)
+                pack(con, step)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+        part.with_name(f"{part.name}.wal").unlink(missing_ok=True)
+        shutil.rmtree(part.with_suffix(".tmp"), ignore_errors=True)
+    remove_old(path)
     return path
+
+
+@contextmanager
+def progress(n: int) -> Iterator[Callable[[int, int], object]]:
+    """A bar on stderr while a catalog of n outcomes is packed; of 0 steps only the text."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(f"packing {n:,} outcomes, once", total=None)
+        yield lambda done, of: bars.update(task, completed=done, total=of or None)
+
+
+def remove_old(new: Path) -> None:
+    """Remove packed files that nobody opened for KEPT_DAYS."""
+    for path in new.parent.glob("packed-*.duckdb"):
+        if path != new and path.stat().st_mtime < time.time() - KEPT_DAYS * 86_400:
+            path.unlink(missing_ok=True)
 
 
 def digest(roots: Sequence[Path]) -> str:
     """16 hex digits over the bytes of every Parquet file, the schema and the version of DuckDB; never over times."""
-    total = hashlib.sha256(f"{duckdb.__version__}\n{schema_sql()}\n{SWITCH}".encode())
+    total = hashlib.sha256(f"{duckdb.__version__}\n{schema_sql()}\n{Path(__file__).read_text(encoding='utf-8')}".encode())
     for root in roots:
         for path in sorted(root.rglob("*.parquet")):
             with path.open("rb") as file:

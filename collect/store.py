@@ -66,11 +66,22 @@ def write_whole(path: Path, data: pa.Table | pa.RecordBatchReader, metadata: Map
 
 
 def write_parquet(data: pa.Table | pa.RecordBatchReader, path: Path, metadata: Mapping[str, str]) -> None:
-    """One Parquet file, zstd, with its metadata; without Arrow's own copy of the schema, half the size of a small file."""
-    with pq.ParquetWriter(path, data.schema, compression="zstd", version="2.6", store_schema=False) as writer:
+    """One Parquet file, zstd, with its metadata; without Arrow's own copy of the schema, half the size of a small file.
+
+    `item` counts up: its differences take a hundredth of a byte a row, a dictionary of them two bytes.
+    """
+    encoding = {"column_encoding": {"item": "DELTA_BINARY_PACKED"}} if "item" in data.schema.names else {}
+    with pq.ParquetWriter(
+        path, data.schema, compression="zstd", version="2.6", store_schema=False, use_dictionary=dictionary_columns(data.schema), **encoding
+    ) as writer:
         for batch in data if isinstance(data, pa.RecordBatchReader) else [data]:
             writer.write(batch, row_group_size=122_880)
         writer.add_key_value_metadata(dict(metadata))
+
+
+def dictionary_columns(schema: pa.Schema) -> list[str]:
+    """Parquet paths of the columns that are written through a dictionary: all but `item`."""
+    return [f"{f.name}.list.element" if pa.types.is_list(f.type) else f.name for f in schema if f.name != "item"]
 
 
 def write_run(

@@ -20,6 +20,7 @@ from synthetic import generate
 
 import catalog
 from catalog.open import blank, load
+from collect.store import write_parquet
 
 OPEN = """
 import resource, sys, time
@@ -58,14 +59,13 @@ def opened(root: Path) -> tuple[float, float]:
     return float(seconds), float(peak)
 
 
-def sizes(root: Path, folder: Path, n: int) -> dict[str, float]:
-    """Bytes per outcome on disk by what is kept, in the project's Parquet layout."""
-    found = {}
+def sizes(root: Path, folder: Path) -> dict[str, float]:
+    """Bytes per outcome on disk by what is kept, in files as `collect` writes them."""
+    path, found = folder / "size.parquet", {}
     for name, columns in COLUMNS.items():
-        path = folder / "size.parquet"
-        duckdb.execute(f"""COPY (SELECT {columns} FROM read_parquet('{root}/outcomes/*/*.parquet') ORDER BY run_id, item LIMIT 10000000)
-                           TO '{path}' (COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 122880)""")
-        found[name] = path.stat().st_size / min(n, 10_000_000)
+        rows = duckdb.sql(f"SELECT {columns} FROM read_parquet('{root}/outcomes/*/*.parquet') LIMIT 5000000").to_arrow_table()
+        write_parquet(rows, path, {})
+        found[name] = path.stat().st_size / rows.num_rows
         path.unlink()
     return found
 
@@ -103,7 +103,7 @@ def questions(packed: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], objec
     """What is asked of the packed catalog."""
 
     def ask(query: str) -> Callable[[], object]:
-        return lambda: packed.execute(f"SELECT bit_xor(h) FROM (SELECT hash(x) AS h FROM ({query}) AS x)").fetchall()
+        return lambda: packed.execute(query).fetchall()
 
     before, after = packed.sql("SELECT min(before_id), max(after_id) FROM pairs").fetchall()[0]  # of two pairs: declared by none
     return {
@@ -114,7 +114,9 @@ def questions(packed: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], objec
         "transition_counts: every kind of run pair": ask("FROM transition_counts"),
         "undeclared pair, task_metrics_of": ask(f"FROM task_metrics_of('{before}', '{after}')"),
         "undeclared pair, task_replicates_of": ask(f"FROM task_replicates_of('{before}', '{after}')"),
-        "undeclared pair over rows, counts": ask(f"FROM run_words_of_rows(['{before}', '{after}'])"),
+        "undeclared pair, forgetting": ask(f"FROM forgetting('{before}', '{after}')"),
+        "undeclared pair over rows, transitions": ask(f"SELECT transition, count(*) FROM transitions('{before}', '{after}') GROUP BY ALL"),
+        "noise_floor: every model against itself": ask("FROM noise_floor"),
     }
 
 
@@ -134,7 +136,7 @@ def main() -> None:
     packed = catalog.connect(root, packed=True)
     n = packed.sql("SELECT count(*) FROM outcomes").fetchall()[0][0]
     print(f"{n:,} outcomes; medians of {args.runs}, {os.cpu_count()} cores")
-    for name, size in sizes(root, args.folder, n).items():
+    for name, size in sizes(root, args.folder).items():
         print(f"  {name:46} {size:8.2f} bytes per outcome in Parquet")
     print(f"  {'connect, first time (packs unless cached)':46} {cold:8.2f} s  {peak:6.0f} MB peak\n  {'connect, packed':46} {warm:8.2f} s")
     base = 0.0

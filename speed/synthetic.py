@@ -1,4 +1,4 @@
-"""A synthetic catalog of any size in the project's own layout, written in bulk by DuckDB and the same for the same seed.
+"""A synthetic catalog of any size in the project's own files, made in bulk by DuckDB and the same for the same seed.
 
     python speed/synthetic.py OUT [--outcomes 10_000_000] [--pairs 30] [--replicates 3] [--tasks 100] [--seed 0]
 
@@ -13,9 +13,8 @@ from pathlib import Path
 
 import duckdb
 
-from catalog.open import SCHEMA_VERSION, blank
-
-COPY = f"(FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 122880, KV_METADATA {{schema_version: '{SCHEMA_VERSION}'}})"
+from catalog.open import blank, columns_of
+from collect.store import write_stream
 
 # A number in [0, 1) from one integer id, drawn anew for each purpose; hash() of one BIGINT mixes all its bits.
 CREATE = """
@@ -75,10 +74,10 @@ FROM answered ORDER BY run_id, item
 """
 
 
-def copy(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
-    """One Parquet file in the project's layout."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    con.execute(f"COPY ({query}) TO '{path}' {COPY}")
+def copy(con: duckdb.DuckDBPyConnection, table: str, query: str, path: Path) -> None:
+    """One Parquet file of a table, as `collect` writes it."""
+    con.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS FROM {table} LIMIT 0; INSERT INTO wanted BY NAME {query}")
+    write_stream(path, table, con.sql(f"SELECT {columns_of(table)} FROM wanted").to_arrow_reader(122_880))
 
 
 def write_small(con: duckdb.DuckDBPyConnection, out: Path, numbers: dict[str, int]) -> None:
@@ -88,8 +87,7 @@ def write_small(con: duckdb.DuckDBPyConnection, out: Path, numbers: dict[str, in
         con.execute(statement, used)
     for table, query in SMALL.items():
         con.execute(f"INSERT INTO {table} BY NAME {query}", {name: value for name, value in numbers.items() if f"${name}" in query})
-        kinds = {"samples": "* REPLACE (CAST(answer AS VARCHAR) AS answer)"}
-        copy(con, f"SELECT {kinds.get(table, '*')} FROM {table}", out / table / f"{table}.parquet")
+        copy(con, table, f"FROM {table}", out / table / f"{table}.parquet")
 
 
 def generate(out: Path, outcomes: int, *, pairs: int = 30, replicates: int = 3, tasks: int = 100, seed: int = 0) -> int:
@@ -112,7 +110,7 @@ def generate(out: Path, outcomes: int, *, pairs: int = 30, replicates: int = 3, 
         query = OUTCOMES
         for name, value in values.items():
             query = query.replace(name, value)
-        copy(con, query, out / "outcomes" / hashlib.sha256(model.encode()).hexdigest()[:12] / "part-0.parquet")
+        copy(con, "outcomes", query, out / "outcomes" / hashlib.sha256(model.encode()).hexdigest()[:12] / "part-0.parquet")
     return int(con.sql(f"SELECT count(*) FROM read_parquet('{out}/outcomes/*/*.parquet')").fetchall()[0][0])
 
 

@@ -37,8 +37,9 @@ class Packing:
 
     def pack(self, query: str) -> None:
         """Pack anew where a question follows."""
-        if any(word in query for word in ("task_", "category_", "pair_metrics", "transition_counts", "forgetting")):
-            self.con.execute("DELETE FROM packed_words; DELETE FROM packed_item_sums")
+        if any(word in query for word in ("task_", "category_", "pair_metrics", "transition_counts", "forgetting", "noise_floor")):
+            for (table,) in self.con.sql("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'packed!_%' ESCAPE '!'").fetchall():
+                self.con.execute(f"DELETE FROM {table}")
             pack(self.con)
 
 

@@ -2,13 +2,16 @@
 
 import os
 import random
+import shutil
+import time
 
 import pyarrow.parquet as pq
 import pytest
 from test_against_reference import KINDS, load, random_task
 
-from catalog import connect
+from catalog import connect, pack
 from catalog.errors import CatalogError
+from catalog.open import template
 from catalog.pack import digest, n_outcomes
 
 
@@ -49,9 +52,12 @@ def test_two_item_lists_of_a_task(fill, con):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A cache folder of one's own."""
+    """A cache folder of one's own, with nothing in it but the empty catalog."""
+    made, own = template(), tmp_path / "cache" / "forgetting-catalog"
+    own.mkdir(parents=True)
+    shutil.copy(made, own)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "forgetting-catalog"
+    return own
 
 
 def metrics(con):
@@ -99,12 +105,11 @@ def test_unsound_is_not_packed(cache, tmp_path):
     assert not list(cache.glob("packed*"))
 
 
-def test_packed_in_many_batches_equals_rows(tmp_path, monkeypatch):
+def test_packed_in_many_batches_equals_rows(cache, monkeypatch):
     """Model by model and pair by pair, as a catalog of 100 million outcomes is packed: every metric of every level is that of the rows."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("catalog.pack.BATCH", 1000)
     rows, packed = connect(packed=False), connect(packed=True)
-    assert packed.sql("SELECT count(*) > 0 FROM packed_words").fetchall() == [(True,)]
+    assert packed.sql("SELECT count(*) FROM packed_models").fetchall() == rows.sql("SELECT count(*) FROM models").fetchall()
     for view in (
         "transition_counts",
         "task_replicates",
@@ -122,3 +127,19 @@ def test_packed_in_many_batches_equals_rows(tmp_path, monkeypatch):
         for one, other in zip(found, wanted, strict=True):
             for name, a, b in zip(columns, one, other, strict=True):
                 assert a == (pytest.approx(b, abs=1e-9) if isinstance(b, float) else b), (view, name)
+
+
+def test_old_packed_files_go(cache):
+    """A packed file that nobody opened for a month makes room when another is written; one that is opened stays."""
+    old, used = cache / "packed-0000.duckdb", cache / "packed-1111.duckdb"
+    for path, days in ((old, 31), (used, 29)):
+        path.touch()
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    pack.remove_old(cache / "packed-2222.duckdb")
+    assert not old.exists() and used.exists()
+
+
+def test_macros_keep_their_comments_when_packed(cache):
+    """What the views read after packing is explained as before."""
+    asked = "SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal ORDER BY ALL"
+    assert connect(packed=True).sql(asked).fetchall() == connect(packed=False).sql(asked).fetchall()
