@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18  # bytes fetched at once, at least
 # the rest of `integrity` looks at outcomes, which would fetch all of them
 NEAR_FAULTS = "FROM integrity WHERE problem <> 'run without outcomes' LIMIT 6"
+# a view has no rowids; nothing is packed from it
+IN_NO_ORDER = """
+CREATE OR REPLACE MACRO outcomes_between(first_row, last_row) AS TABLE FROM outcomes;
+COMMENT ON MACRO TABLE outcomes_between IS 'All outcomes: those on the Hub have no order.';
+"""
 OPENERS = 8  # footers read at once
 
 
@@ -42,6 +47,7 @@ def connect_far(places: Sequence[Place], check: bool) -> duckdb.DuckDBPyConnecti
     for table in FAR_TABLES:
         if addresses := files.checked(table):
             view(con, table, addresses, several=len(places) > 1)
+    con.execute(IN_NO_ORDER)
     comment_columns(con)
     note_places(con, places)
     return con
