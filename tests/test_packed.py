@@ -11,7 +11,7 @@ from test_against_reference import KINDS, load, random_task
 
 from catalog import connect, pack
 from catalog.errors import CatalogError
-from catalog.open import template
+from catalog.open import SHIPPED, template
 from catalog.pack import digest, n_outcomes
 
 
@@ -143,3 +143,14 @@ def test_macros_keep_their_comments_when_packed(cache):
     """What the views read after packing is explained as before."""
     asked = "SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal ORDER BY ALL"
     assert connect(packed=True).sql(asked).fetchall() == connect(packed=False).sql(asked).fetchall()
+
+
+def test_two_folders_packed_together(cache, tmp_path):
+    """Models of a pair that lie in two folders: packed together they say what one folder says."""
+    for folder in ("base", "tuned"):
+        shutil.copytree(SHIPPED, tmp_path / folder)
+        for file in [*(tmp_path / folder).glob("outcomes/*/*"), *(tmp_path / folder).glob("option_scores/*/*")]:
+            if ("-base@" in file.parent.name) != (folder == "base"):
+                file.unlink()
+    packed = connect(tmp_path / "base", tmp_path / "tuned", packed=True)
+    assert metrics(packed) == metrics(connect(packed=False))
