@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import duckdb
+import pytest
 from conftest import Filler
 from dataset_by_hand import small
 from hub import Hub
@@ -76,6 +77,7 @@ def rows_of(con: duckdb.DuckDBPyConnection, table: str) -> list[dict[str, Any]]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
 
+@pytest.mark.slow
 def test_every_config_has_its_types_and_rows(hub: Hub, tmp_path: Any) -> None:
     """In a process of its own, which knows the Hub by its environment alone; loaded and streamed."""
     hub.commit("org/name", small(everything))
