@@ -39,6 +39,8 @@ def footer(path: str | Path, file: BinaryIO | None = None) -> tuple[pq.FileMetaD
             found = pq.ParquetFile(opened)
             metadata, schema = found.metadata, found.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name that is no UTF-8
+        if file and isinstance(error, OSError) and type(error) is not OSError:
+            raise  # the line, not the file: pyarrow raises plain ones
         raise CatalogError(f"{path} cannot be read as Parquet ({first_line(error)}): remove or replace it") from error
     refuse_absurd(path, metadata, size)
     return metadata, schema
@@ -83,6 +85,13 @@ def refuse_paths(source: str, paths: Iterable[str]) -> None:
         odd = any(part in ("", ".", "..") for part in path.split("/")) or "\\" in path or DRIVE.match(path)
         if odd or any(ord(char) < 32 or ord(char) == 127 for char in path):
             raise CatalogError(f"{source} lists a file {path!r}, which may lie outside its folder: nothing was downloaded. Tell its owner")
+
+
+def refuse_patterns(source: str, paths: Iterable[str]) -> None:
+    """Refuse names that DuckDB would read as patterns of other names."""
+    for path in paths:
+        if set(path) & set("*?["):
+            raise CatalogError(f"{source} lists a file {path!r}, whose name is a pattern: nothing was downloaded. Tell its owner")
 
 
 def content_ids(path: Path) -> tuple[str, str]:

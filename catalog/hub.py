@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from catalog.errors import CatalogError
-from catalog.guard import content_ids, first_line, refuse_paths
+from catalog.guard import content_ids, first_line, refuse_paths, refuse_patterns
 from catalog.hub_cache import Entry, cache_of, cached_ref, cached_tree, memory_of, remember, remembered
 
 NAME = re.compile(r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w.][\w./-]*))?")
@@ -61,6 +61,7 @@ def dataset(repo: str, revision: str | None) -> Dataset:
     if files is None:
         files, offline = listed(repo, commit, offline)
     tables = {path: entry for path, entry in files.items() if is_ours(path)}
+    refuse_patterns(f"{repo} at {commit[:12]}", tables)
     if not any(path.startswith("outcomes/") for path in tables):
         raise CatalogError(f"{repo} at {commit[:12]} holds no outcomes/*.parquet: it is no catalog as `collect publish` writes it")
     return Dataset(repo, commit, tables, offline)
@@ -143,6 +144,8 @@ def answers(repo: str, revision: str | None) -> Iterator[None]:
         raise OutOfReach(first_line(error)) from error
     except TransportError as error:
         raise OutOfReach(f"{constants.ENDPOINT}: {first_line(error)}") from error
+    except (ValueError, TypeError, LookupError, AttributeError) as error:  # a page that asks to log in to the network, say
+        raise OutOfReach(f"{constants.ENDPOINT} answers what the Hub would not: {first_line(error)}") from error
 
 
 def nothing_cached(repo: str, revision: str | None, error: object) -> CatalogError:
@@ -180,11 +183,12 @@ def asked(repo: str, commit: str) -> dict[str, Entry]:
     with answers(repo, commit):
         tree = HfApi().list_repo_tree(repo, repo_type="dataset", revision=commit, recursive=True)
         entries = list(islice(tree, MOST_FILES + 1))
+        refuse_paths(f"{repo} at {commit[:12]}", (entry.path for entry in entries))
+        files = [entry for entry in entries if isinstance(entry, RepoFile)]
+        listing = {f.path: Entry(int(f.size), f.lfs.sha256 if f.lfs else None, None if f.lfs else f.blob_id) for f in files}
     if len(entries) > MOST_FILES:
         raise CatalogError(f"{repo} lists more than {MOST_FILES} files: nothing was downloaded")
-    refuse_paths(f"{repo} at {commit[:12]}", (entry.path for entry in entries))
-    files = [entry for entry in entries if isinstance(entry, RepoFile)]
-    return {f.path: Entry(f.size, f.lfs.sha256 if f.lfs else None, None if f.lfs else f.blob_id) for f in files}
+    return listing
 
 
 # ---- download ----

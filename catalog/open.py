@@ -175,12 +175,12 @@ def fill(con: duckdb.DuckDBPyConnection) -> None:
     comment_columns(con)
 
 
-COMMENTS = "SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL"
+COMMENTS = "SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL AND table_name LIKE $1"
 
 
-def comment_columns(con: duckdb.DuckDBPyConnection) -> None:
-    """Give every column the meaning that the glossary of schema.sql has for its name."""
-    meanings = con.sql(COMMENTS).fetchall()
+def comment_columns(con: duckdb.DuckDBPyConnection, pattern: str = "%") -> None:
+    """Give every column, of the tables that are LIKE a pattern, the meaning that the glossary of schema.sql has for its name."""
+    meanings = con.execute(COMMENTS, [pattern]).fetchall()
     quoted = ((table, column, meaning.replace("'", "''")) for table, column, meaning in meanings)
     con.execute(";".join(f'COMMENT ON COLUMN "{table}"."{column}" IS \'{meaning}\'' for table, column, meaning in quoted))
 

@@ -48,7 +48,6 @@ def connect_far(places: Sequence[Place], check: bool) -> duckdb.DuckDBPyConnecti
         if addresses := files.checked(table):
             view(con, table, addresses, several=len(places) > 1)
     con.execute(IN_NO_ORDER)
-    comment_columns(con)
     note_places(con, places)
     return con
 
@@ -65,6 +64,7 @@ def view(con: duckdb.DuckDBPyConnection, table: str, addresses: Sequence[str], s
         f"SELECT {casts} FROM read_parquet([{listed}], union_by_name = true)"
     )
     con.execute(f"COMMENT ON VIEW {table} IS {quoted(comment)}")
+    comment_columns(con, f"%{table}")
 
 
 def quoted(text: str) -> str:

@@ -169,13 +169,15 @@ def test_private_missing_and_wrong_token(hub: Hub, there: str, monkeypatch: pyte
 
 
 def test_offline_from_the_cache(hub: Hub, there: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The Hub is down, does not answer at all, or is not to be asked: the cache, with its commit and age, or what to type."""
+    """A page stands in the way, the Hub is down, does not answer at all, or is not to be asked: the cache, with its commit and age, or what to type."""
     online = answers(connect(NAME))
     old = from_hub.memory_of(NAME) / "main"
     os.utime(old, (0, old.stat().st_mtime - 3 * 86400))
     down = hub.fault("GET /", status=503, times=99)
-    for why in ("Server error '503", "http://127.0.0.1:9: ", "HF_HUB_OFFLINE is set"):
-        if why.startswith("http"):
+    portal = hub.fault("GET /", body=b"<html>Sign in to this network</html>")
+    hub.faults.reverse()
+    for why in ("http://127.0.0.1:", "Server error '503", "http://127.0.0.1:9: ", "HF_HUB_OFFLINE is set"):
+        if why.endswith(":9: "):
             monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", "http://127.0.0.1:9")
             monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
         elif why.startswith("HF"):
@@ -190,7 +192,7 @@ def test_offline_from_the_cache(hub: Hub, there: str, monkeypatch: pytest.Monkey
         ):
             connect("org/other@v1")
     assert answers(con) == online
-    assert down.times < 99
+    assert (portal.times, down.times < 99) == (0, True)
 
 
 def test_offline_with_a_part_in_the_cache(hub: Hub, there: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -334,6 +336,8 @@ def test_paths_that_lead_out() -> None:
     for path in OUTSIDE:
         with pytest.raises(CatalogError, match="may lie outside"):
             guard.refuse_paths("org/name", ["outcomes/a.parquet", path])
+    with pytest.raises(CatalogError, match="whose name is a pattern"):
+        guard.refuse_patterns("org/name", ["outcomes/*/a.parquet"])
     guard.refuse_paths("org/name", ["outcomes/org--a..b@1/a.parquet", ".gitattributes", "a b.txt"])
 
 
@@ -353,6 +357,15 @@ def test_a_commit_that_is_none(hub: Hub, there: str) -> None:
     """Its name would become a folder of the cache."""
     hub.fault("GET /api/", body=json.dumps({"id": NAME, "sha": "../../../evil", "siblings": []}).encode())
     with pytest.raises(CatalogError, match=r"names a commit '../../../evil', which is none"):
+        connect(NAME)
+
+
+@pytest.mark.parametrize(
+    "listing", ["<html>", "[1]", '[{"type": "file", "path": 5}]', '[{"type": "file", "path": "a", "oid": "1", "size": "big"}]']
+)
+def test_a_listing_that_is_none(hub: Hub, there: str, listing: str) -> None:
+    hub.fault("GET .*/tree/", body=listing.encode())
+    with pytest.raises(CatalogError, match="answers what the Hub would not"):
         connect(NAME)
 
 
