@@ -140,7 +140,9 @@ def answers(repo: str, revision: str | None) -> Iterator[None]:
         raise OutOfReach("HF_HUB_OFFLINE is set") from error
     except HfHubHTTPError as error:
         if (status := error.response.status_code) in (401, 403):
-            raise CatalogError(f"the Hub refuses {repo} ({status}): the token is wrong or may not read it. {LOGIN}") from error
+            raise CatalogError(
+                f"no folder {repo} here, and the Hub refuses {repo} ({status}): the token is wrong or may not read it. {LOGIN}"
+            ) from error
         raise OutOfReach(first_line(error)) from error
     except TransportError as error:
         raise OutOfReach(f"{constants.ENDPOINT}: {first_line(error)}") from error

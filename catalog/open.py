@@ -68,6 +68,8 @@ def connect(
     if any(place.far for place in places):
         from catalog.remote import connect_far
 
+        if packed:
+            raise CatalogError("what stays on the Hub cannot be packed: leave out packed or download=False")
         return connect_far(places, check)
     if packed or (packed is None and check and pack.n_outcomes(roots) >= pack.PACK_FROM):
         con = duckdb.connect(str(pack.packed_file(roots, lambda empty: load_sound(empty, places))), read_only=True)

@@ -1,6 +1,6 @@
 """Catalogs whose large tables stay on the Hub: every query fetches the columns it reads, by range, at the pinned commit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -42,10 +42,10 @@ def connect_far(places: Sequence[Place], check: bool) -> duckdb.DuckDBPyConnecti
     for data in far:
         if not any(path.startswith("runs/") for path in data.files):
             raise CatalogError(f"{data} has no runs/*.parquet, so its outcomes say which runs there are: open it with a download")
-    files = FarFiles.of(far)
-    con.register_filesystem(files.system)
+    system = file_system(far)
+    con.register_filesystem(system)
     for table in FAR_TABLES:
-        if addresses := files.checked(table):
+        if addresses := checked(system, far, table):
             view(con, table, addresses, several=len(places) > 1)
     con.execute(IN_NO_ORDER)
     note_places(con, places)
@@ -72,58 +72,52 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-class FarFiles:
-    """Files of data sets on the Hub behind a file system that DuckDB can read, at addresses that begin with `catalog://`."""
+def file_system(data: Sequence[Dataset]) -> "HfFileSystem":
+    """A file system of the data sets' files for DuckDB; the client's own would ask the Hub for each file's size and time again."""
+    from huggingface_hub import HfFileSystem
 
-    def __init__(self, data: Sequence[Dataset], system: "HfFileSystem", sizes: Mapping[str, int]) -> None:
-        self.data, self.system, self.sizes = data, system, sizes
+    sizes = {place(one, path): entry.size for one in data for path, entry in one.files.items()}
 
-    @classmethod
-    def of(cls, data: Sequence[Dataset]) -> "FarFiles":
-        """Make the file system; the client's own would ask the Hub for each file's size and time again."""
-        from huggingface_hub import HfFileSystem
+    class Pinned(HfFileSystem):
+        protocol = "catalog"
+        cachable = False
 
-        sizes = {place(one, path): entry.size for one in data for path, entry in one.files.items()}
+        def info(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            path = path.removeprefix("catalog://")
+            if path not in sizes:
+                raise FileNotFoundError(path)
+            return {"name": path, "size": sizes[path], "type": "file"}
 
-        class Pinned(HfFileSystem):
-            protocol = "catalog"
-            cachable = False
+        def modified(self, path: str, **kwargs: Any) -> datetime:
+            return datetime(2000, 1, 1, tzinfo=UTC)  # a commit's files never change
 
-            def info(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-                path = path.removeprefix("catalog://")
-                if path not in sizes:
-                    raise FileNotFoundError(path)
-                return {"name": path, "size": sizes[path], "type": "file"}
+        def _open(self, path: str, *args: Any, **kwargs: Any) -> Any:
+            return super()._open(path, block_size=BLOCK)
 
-            def modified(self, path: str, **kwargs: Any) -> datetime:
-                return datetime(2000, 1, 1, tzinfo=UTC)  # a commit's files never change
+    return Pinned()
 
-            def _open(self, path: str, *args: Any, **kwargs: Any) -> Any:
-                return super()._open(path, block_size=BLOCK)
 
-        return cls(data, Pinned(), sizes)
+def checked(system: "HfFileSystem", data: Sequence[Dataset], table: str) -> list[str]:
+    """The addresses of a table's files, each footer looked at before any row is read.
 
-    def checked(self, table: str) -> list[str]:
-        """The addresses of a table's files, each footer looked at before any row is read.
+    Raises:
+        CatalogError: A file is damaged, absurd, of another schema version or not of this table; or the Hub is out of reach.
+    """
 
-        Raises:
-            CatalogError: A file is damaged, absurd, of another schema version or not of this table; or the Hub is out of reach.
-        """
-        paths = [(one, path) for one in self.data for path in sorted(one.files) if path.startswith(f"{table}/")]
+    def check(at: tuple[Dataset, str]) -> str:
+        one, path = at
+        where = f"{one}: {path}"
+        with answers(one.repo, one.commit):
+            described, schema = footer(where, system.open(place(one, path)))
+        refuse_schema(table, where, described, schema)
+        return f"catalog://{place(one, path)}"
 
-        def check(at: tuple[Dataset, str]) -> str:
-            one, path = at
-            where = f"{one}: {path}"
-            with answers(one.repo, one.commit):
-                described, schema = footer(where, self.system.open(place(one, path)))
-            refuse_schema(table, where, described, schema)
-            return f"catalog://{place(one, path)}"
-
-        try:
-            with ThreadPoolExecutor(OPENERS) as pool:
-                return list(pool.map(check, paths))
-        except OutOfReach as error:
-            raise CatalogError(f"the Hub is out of reach ({error}): without a download nothing can be read now") from error
+    paths = [(one, path) for one in data for path in sorted(one.files) if path.startswith(f"{table}/")]
+    try:
+        with ThreadPoolExecutor(OPENERS) as pool:
+            return list(pool.map(check, paths))
+    except OutOfReach as error:
+        raise CatalogError(f"the Hub is out of reach ({error}): without a download nothing can be read now") from error
 
 
 def place(data: Dataset, path: str) -> str:
