@@ -156,6 +156,12 @@ CREATE TABLE published_results (            -- grain: (paper, table_no, regime, 
 );
 COMMENT ON TABLE published_results IS 'Figures as printed in papers, for comparison; names and values as printed.';
 
+CREATE TABLE opened_from (                  -- grain: one row per catalog opened; filled when it is opened, no file holds it
+    catalog       VARCHAR NOT NULL,
+    revision      VARCHAR                   -- NULL for a folder that was not downloaded
+);
+COMMENT ON TABLE opened_from IS 'Catalogs this connection holds; of a data set on the Hub the commit, by which it can be opened again.';
+
 -- ==== 2. formulas =====================================================================================================
 -- One formula each. k is the number of options of an item; NULL k is free-form, the limit of many options.
 
@@ -413,14 +419,18 @@ CREATE MACRO answer_code(correct, status, predicted) AS
     CASE WHEN correct THEN 0 WHEN NOT correct AND status NOT IN ('ok', 'lenient') THEN 1 WHEN NOT correct THEN coalesce(predicted + 3, 2) END;
 COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option; NULL not measured.';
 
+-- Grain:  (run_id, item). Apart, because a catalog whose outcomes stay on the Hub has no rowids.
+CREATE MACRO outcomes_between(first_row, last_row) AS TABLE FROM outcomes WHERE rowid BETWEEN first_row AND last_row;
+COMMENT ON MACRO TABLE outcomes_between IS 'Outcomes in the order in which they were loaded, from one rowid to another.';
+
 -- Grain:  (run_id, answer, n_options, ordinal), measured outcomes.    first_row, last_row: rowids between which the outcomes
 --         of those models lie, where that is known.
 CREATE MACRO run_answers_of(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
 SELECT o.run_id, r.series_id, r.replicate, p.answer, p.n_options, p.ordinal, answer_code(o.correct, o.status, o.predicted) AS code
-FROM outcomes AS o
+FROM outcomes_between(first_row, last_row) AS o
 JOIN (SELECT run_id, series_id, replicate, itemset_id FROM run_facts WHERE models IS NULL OR list_contains(models, model_id)) AS r USING (run_id)
 JOIN item_places AS p ON p.itemset_id = r.itemset_id AND p.item = o.item
-WHERE o.correct IS NOT NULL AND o.rowid BETWEEN first_row AND last_row;
+WHERE o.correct IS NOT NULL;
 COMMENT ON MACRO TABLE run_answers_of IS 'Every measured answer (of the models given) as a code, at the place of its item.';
 
 -- Grain:  (run_id, answer, n_options, word).    option_0 ... option_14: the binary digits of the wrong option.
@@ -1695,6 +1705,8 @@ INSERT INTO glossary VALUES
     ('ours_pct_sd_seed',       'Its sample standard deviation over replicates.'),
     ('ours_ceiling_pct',       'Its ceiling here, in percent.'),
     -- about the catalog itself
+    ('catalog',                'Folder or data set on the Hub, as given.'),
+    ('revision',               'Commit of the data set on the Hub.'),
     ('problem',                'Rule that is broken.'),
     ('detail',                 'Where.'),
     ('name',                   'Column name.'),

@@ -23,7 +23,10 @@ def opened(args: argparse.Namespace, check: bool = True) -> "duckdb.DuckDBPyConn
     """The catalogs the command is about."""
     from catalog.open import connect
 
-    return connect(*(args.sources or []), check=check)
+    con = connect(*(args.sources or []), check=check, download=args.download)
+    for name, revision in con.sql("FROM opened_from WHERE revision IS NOT NULL").fetchall():
+        print(f"{name} at {revision}", file=sys.stderr)
+    return con
 
 
 def tables(args: argparse.Namespace) -> int:
@@ -165,6 +168,14 @@ def export(args: argparse.Namespace) -> int:
     return 0
 
 
+def download(args: argparse.Namespace) -> int:
+    """Download a data set from the Hub, or a part of it, and print its folder; what is there is not fetched again."""
+    from catalog.partial import download as fetch
+
+    print(fetch(args.repo, args.revision, args.models or (), args.tasks or (), args.to))
+    return 0
+
+
 # of catalog/export.py, which is not imported for a line of help
 EXPORTS = ("every-eval-ever", "lm-eval")
 
@@ -184,8 +195,9 @@ def parser() -> argparse.ArgumentParser:
             dest="sources",
             action="append",
             metavar="FOLDER",
-            help="catalog folder; several times: together; default: the shipped one",
+            help="catalog folder, or ORG/NAME[@REVISION] on the Hub; several times: together; default: the shipped one",
         )
+        p.add_argument("--no-download", dest="download", action="store_false", help="leave the outcomes of ORG/NAME on the Hub")
         if formats:
             p.add_argument("--format", choices=formats, help="default: a table on a terminal, csv in a pipe")
         return p
@@ -209,6 +221,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--replicate", type=int, metavar="N", help="only this one")
     p.add_argument("--items", nargs="+", type=Path, help="your item files: fill in the text of questions and options")
     p.add_argument("--out", type=Path, required=True, help="folder; files that are there already stay")
+    p = commands.add_parser("download", help=download.__doc__, description=download.__doc__)
+    p.set_defaults(call=download)
+    p.add_argument("repo", metavar="ORG/NAME")
+    p.add_argument("--revision", help="branch, tag or commit; default: main")
+    p.add_argument("--models", nargs="+", help="only these: name, org/name, 'org/*'")
+    p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
+    p.add_argument("--to", type=Path, metavar="FOLDER", help="new folder for it; default: the cache")
     for name in ("compare", "report"):
         p = commands.choices[name]
         p.add_argument("before", metavar="BEFORE", help="model_id, or the part of it that is enough")

@@ -6,6 +6,7 @@ Everything pairs on these functions. `run_id_of` and `itemset_id_of` stand in sc
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,3 +95,8 @@ def run_id_of(model_id: str, itemset_id: str, protocol_id: str, replicate: int) 
     """First 53 bits of sha256 over the four parts: exact in JSON, JavaScript and pandas."""
     text = "\n".join([model_id, itemset_id, protocol_id, str(replicate)])
     return int(hashlib.sha256(text.encode()).hexdigest()[:14], 16) >> 3
+
+
+def folder_of(model_id: str) -> str:
+    """A model's folder name: org--name@revision; what some file system refuses becomes a hyphen."""
+    return re.sub(r"[^\w.@+=-]+", "-", model_id.replace("/", "--"))

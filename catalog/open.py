@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -19,17 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
+from catalog.guard import first_line, footer, unreadable
+from catalog.sources import LARGE_TABLES, PUBLISHED, SHIPPED, SMALL_TABLES, Place, files_of, places_of
 
 SCHEMA_VERSION = "1.0"
-SHIPPED = Path(__file__).parent / "data"
-PUBLISHED = SHIPPED / "published_results" / "published.parquet"
+__all__ = ["LARGE_TABLES", "PUBLISHED", "SHIPPED", "SMALL_TABLES"]  # of sources.py, for who reads or writes the same files
 CARD = "forgetting_catalog_run"  # Parquet metadata key of a run's card
-# table -> its key; the order is the order of loading
-SMALL_TABLES = {
-    "models": "model_id", "tasks": "task_id", "categories": "map, task_id", "itemsets": "itemset_id",
-    "protocols": "protocol_id", "runs": "run_id", "pairs": "pair_id",
-}  # fmt: skip
-LARGE_TABLES = ("samples", "outcomes", "option_scores", "generations", "published_results")
+LOADING = 4  # GiB of memory while files of others are read; what does not fit goes to the temporary folder
 NEWEST_WINS = ("models", "tasks", "categories", "pairs")  # described, not content-addressed
 
 
@@ -42,40 +39,93 @@ def schema_sql() -> str:
     raise CatalogError("schema.sql is not where the package expects it: reinstall forgetting-catalog")
 
 
-def connect(*sources: str | Path, check: bool = True, packed: bool | None = None) -> duckdb.DuckDBPyConnection:
+def connect(
+    *sources: str | Path, check: bool = True, packed: bool | None = None, revision: str | None = None, download: bool = True
+) -> duckdb.DuckDBPyConnection:
     """Open catalogs together, in memory or packed; what is on disk is only read.
 
     Args:
-        sources: Catalog folders (a runs folder, a downloaded dataset); none means the shipped catalog.
+        sources: Catalog folders (a runs folder, a downloaded dataset) and data sets on the Hub ("ORG/NAME",
+            "ORG/NAME@REVISION"); a folder of that name wins; none means the shipped catalog.
         check: Refuse a catalog whose `integrity` view is not empty; False opens it raw, to look at the faults.
         packed: Pack once into the user's cache folder and open that, read-only; None does so for large sound catalogs.
+        revision: Branch, tag or commit of the one data set on the Hub; default: main.
+        download: False leaves outcomes, scores and texts on the Hub: every query fetches the columns it reads, and
+            only the small tables are checked.
 
     Returns:
-        A connection with the tables, views and macros of schema.sql: `con.sql("FROM pair_metrics")`.
+        A connection with the tables, views and macros of schema.sql: `con.sql("FROM pair_metrics")`. Which commit of
+        which data set it holds: `FROM opened_from`.
 
     Raises:
-        CatalogError: A folder is missing, empty, of another schema version, damaged, or fails integrity.
+        CatalogError: A folder is missing, empty, of another schema version, damaged, or fails integrity; a data set is
+            not there, not to be trusted, or neither in reach nor in the cache.
     """
     from catalog import pack
 
-    roots = [existing(source) for source in sources] or [SHIPPED]
+    places = places_of(sources, revision, download)
+    roots = [place.root for place in places]
+    if any(place.far for place in places):
+        from catalog.remote import connect_far
+
+        if packed:
+            raise CatalogError("what stays on the Hub cannot be packed: leave out packed or download=False")
+        return connect_far(places, check)
     if packed or (packed is None and check and pack.n_outcomes(roots) >= pack.PACK_FROM):
-        return duckdb.connect(str(pack.packed_file(roots, lambda con: load_sound(con, roots))), read_only=True)
-    con = blank()
-    if check:
-        load_sound(con, roots)
+        con = duckdb.connect(str(pack.packed_file(roots, lambda empty: load_sound(empty, places))), read_only=True)
+        con.execute("CREATE TEMP TABLE opened_from AS FROM opened_from LIMIT 0")  # the file may have been packed from elsewhere
     else:
-        load(con, roots)
+        con = blank()
+        with bounded(con):
+            (load_sound if check else load)(con, places)
+    note_places(con, places)
     return con
 
 
-def load_sound(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
+def note_places(con: duckdb.DuckDBPyConnection, places: Sequence[Place]) -> None:
+    """Write down what was opened."""
+    con.executemany("INSERT INTO opened_from VALUES ($1, $2)", [(place.name, place.commit) for place in places])
+
+
+def load_sound(con: duckdb.DuckDBPyConnection, places: Sequence[Place]) -> None:
     """Fill every table and refuse a catalog that is not sound."""
-    load(con, roots)
-    if faults := con.sql("FROM integrity LIMIT 6").fetchall():
-        shown = "\n  ".join(f"{problem}: {detail}" for problem, detail in faults[:5])
-        more = "\n  ..." if len(faults) > 5 else ""
-        raise CatalogError(f"{' and '.join(map(str, roots))} fails integrity:\n  {shown}{more}\nList all: catalog check --from {roots[0]}")
+    load(con, places)
+    refuse_faults(con, places, "FROM integrity LIMIT 6")
+
+
+def refuse_faults(con: duckdb.DuckDBPyConnection, places: Sequence[Place], query: str) -> None:
+    """Raise what a query over `integrity` finds; where catalogs contradict each other, with both their names."""
+    if faults := con.sql(query).fetchall():
+        told = conflicts(places) if len(places) > 1 else []
+        told = told or [f"{problem}: {detail}" for problem, detail in faults]
+        more = "\n  ..." if len(told) > 5 else ""
+        names = " and ".join(place.name for place in places)
+        raise CatalogError(
+            f"{names} fails integrity:\n  " + "\n  ".join(told[:5]) + f"{more}\nList all: catalog check --from {places[0].name}"
+        )
+
+
+# what two catalogs may not say differently under one id: the id, its content, the content in words
+CONTENT = {
+    "run": """SELECT run_id, hash(list((item, correct, predicted, CAST(status AS VARCHAR)) ORDER BY item)), 'outcomes'
+              FROM outcomes GROUP BY run_id""",
+    "protocol": "SELECT protocol_id, any_value(hash(setting)), 'setting ' || any_value(setting) FROM protocols GROUP BY protocol_id",
+}
+
+
+def conflicts(places: Sequence[Place]) -> list[str]:
+    """Runs and protocols that stand in several catalogs with different content. Opens each alone: only after a fault."""
+    seen: dict[tuple[str, Any], tuple[Any, str, str]] = {}
+    told = []
+    for place in places:
+        con = blank()
+        load(con, [place])
+        for kind, query in CONTENT.items():
+            for key, content, shown in con.sql(query).fetchall():
+                other, what, where = seen.setdefault((kind, key), (content, shown, place.name))
+                if other != content:
+                    told.append(f"{kind} {key} differs: {what} in {where}, other {shown} in {place.name}")
+    return told
 
 
 def blank() -> duckdb.DuckDBPyConnection:
@@ -127,43 +177,53 @@ def fill(con: duckdb.DuckDBPyConnection) -> None:
     comment_columns(con)
 
 
-COMMENTS = "SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL"
+COMMENTS = "SELECT table_name, column_name, meaning FROM columns_explained WHERE meaning IS NOT NULL AND table_name LIKE $1"
 
 
-def comment_columns(con: duckdb.DuckDBPyConnection) -> None:
-    """Give every column the meaning that the glossary of schema.sql has for its name."""
-    meanings = con.sql(COMMENTS).fetchall()
+def comment_columns(con: duckdb.DuckDBPyConnection, pattern: str = "%") -> None:
+    """Give every column, of the tables that are LIKE a pattern, the meaning that the glossary of schema.sql has for its name."""
+    meanings = con.execute(COMMENTS, [pattern]).fetchall()
     quoted = ((table, column, meaning.replace("'", "''")) for table, column, meaning in meanings)
     con.execute(";".join(f'COMMENT ON COLUMN "{table}"."{column}" IS \'{meaning}\'' for table, column, meaning in quoted))
 
 
-def existing(source: str | Path) -> Path:
-    """The catalog folder of that name."""
-    root = Path(source).expanduser()
-    if not root.is_dir():
-        raise CatalogError(f"no catalog at {source}: wanted a folder with outcomes/*.parquet, as `collect run --out` writes")
-    if not any(root.glob("outcomes/**/*.parquet")):
-        raise CatalogError(f"{root} holds no outcomes/*.parquet: fill it with `collect run --out {root}`")
-    return root
+@contextmanager
+def bounded(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Less memory than DuckDB would take by itself, unless that is less already: a small file can be made to hold very much."""
+    size, unit = con.sql("SELECT current_setting('memory_limit')").fetchall()[0][0].split()
+    if unit == "TiB" or (unit == "GiB" and float(size) > LOADING):
+        con.execute(f"SET memory_limit = '{LOADING}GiB'")
+    yield
+    con.execute("RESET memory_limit")
 
 
-def load(con: duckdb.DuckDBPyConnection, roots: Sequence[Path]) -> None:
+def load(con: duckdb.DuckDBPyConnection, places: Sequence[Place]) -> None:
     """Fill every table from the folders' Parquet files and from the cards of their runs."""
-    files = {t: [str(f) for root in roots for f in sorted(root.glob(f"{t}/**/*.parquet"))] for t in (*SMALL_TABLES, *LARGE_TABLES)}
+    found = [files_of(place) for place in places]
+    files = {table: [path for one in found for path in one.get(table, [])] for table in (*SMALL_TABLES, *LARGE_TABLES)}
     maps = [str(SHIPPED / "categories" / "paper.parquet")]  # the paper's map is there for every catalog
     files["categories"] = list(dict.fromkeys(maps + files["categories"]))
     files["published_results"] = list(dict.fromkeys([str(PUBLISHED), *files["published_results"]]))  # and so are papers' figures
-    cards = [json.loads(card) for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))]
-    load_small(con, files, cards)
+    cards = {path: card for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))}
+    load_small(con, files, told_by(cards))
     for table in LARGE_TABLES:
         if files[table]:
             # an item list lies once per folder, a run may lie in several, a figure in a copy of ours: equal rows are one row
-            several = len(roots) > 1 or table == "published_results"
+            several = len(places) > 1 or table == "published_results"
             distinct = "DISTINCT ON (itemset_id, item, sample_key)" if table == "samples" else "DISTINCT" if several else ""
-            con.execute(
-                f"INSERT INTO {table} BY NAME SELECT {distinct} {columns_of(table)} FROM read_parquet($1, union_by_name = true)",
-                [files[table]],
-            )
+            read_into(con, table, f"SELECT {distinct} {columns_of(table)} FROM read_parquet($1, union_by_name = true)", files[table])
+
+
+def read_into(con: duckdb.DuckDBPyConnection, table: str, query: str, files: Sequence[str]) -> None:
+    """Fill a table from Parquet files; where that fails, name the file."""
+    try:
+        con.execute(f"INSERT INTO {table} BY NAME {query}", [files] if files else [])
+    except duckdb.OutOfMemoryException as error:
+        raise CatalogError(f"{table} of {len(files)} files do not fit into {LOADING} GiB of memory: {first_line(error)}") from error
+    except duckdb.Error as error:
+        if culprit := unreadable(table, files, columns_of(table)):
+            raise CatalogError(culprit) from error
+        raise
 
 
 def card_of_checked(table: str, path: str) -> str | None:
@@ -172,19 +232,20 @@ def card_of_checked(table: str, path: str) -> str | None:
     Raises:
         CatalogError: The file is no Parquet, of another major version, or has other columns or types than `table`.
     """
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise CatalogError(f"{path} cannot be read as Parquet ({first_line(error)}): remove or replace it") from error
-    metadata = schema.metadata or {}
-    refuse_version(path, metadata.get(b"schema_version", b"").decode())
+    described, schema = footer(path)
+    refuse_schema(table, path, described, schema)
+    card = (described.metadata or {}).get(CARD.encode())
+    return card.decode("utf-8", "replace") if card else None
+
+
+def refuse_schema(table: str, path: str, described: pq.FileMetaData, schema: pa.Schema) -> None:
+    """Refuse a file of another major version, or with other columns or types than `table`; more columns are left aside."""
+    refuse_version(path, (described.metadata or {}).get(b"schema_version", b"").decode("utf-8", "replace"))
     found = {field.name: field.type for field in schema}
     wrong = [f"{f.name} is {found[f.name]}, wanted {f.type}" if f.name in found else f"no column {f.name}"
              for f in arrow_schema(table) if found.get(f.name) != f.type]  # fmt: skip
     if wrong:
         raise CatalogError(f"{path} is not a file of {table}: {'; '.join(wrong)}")
-    card = metadata.get(CARD.encode())
-    return card.decode() if card else None
 
 
 def major(version: str) -> str:
@@ -231,16 +292,45 @@ def columns_of(table: str) -> str:
     return ", ".join(f'"{name}"' for name in arrow_schema(table).names)
 
 
-def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], cards: list[dict[str, Any]]) -> None:
+CARD_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)  # what a card of nonsense raises
+
+
+def told_by(cards: Mapping[str, str]) -> dict[str, pa.Table]:
+    """table -> the rows that the cards of runs tell, the newest last.
+
+    Args:
+        cards: Path of the run's file -> its card.
+
+    Raises:
+        CatalogError: A card is no card; its file is named.
+    """
+    try:
+        read = sorted((json.loads(card) for card in cards.values()), key=lambda card: str(card["runs"][0].get("collected_at")))
+        return {table: told_rows(table, read) for table in SMALL_TABLES}
+    except CARD_ERRORS as error:
+        if len(cards) > 1:
+            for path, card in cards.items():
+                told_by({path: card})
+        raise CatalogError(
+            f"{next(iter(cards))} carries a run card that cannot be read ({first_line(error)}): remove or replace it"
+        ) from error
+
+
+def told_rows(table: str, cards: Sequence[dict[str, Any]]) -> pa.Table:
+    """Rows of a table that cards tell."""
+    schema = arrow_schema(table)
+    rows = [row for card in cards for row in card.get(table, [])]
+    if table in NEWEST_WINS:  # once more without what was guessed: what was told at any time counts more
+        rows += [row | dict.fromkeys(row.get("guessed", [])) for row in rows]
+    return pa.Table.from_pylist(
+        [{name: as_stored(row.get(name), schema.field(name).type) for name in schema.names} for row in rows], schema
+    )
+
+
+def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], told_rows: Mapping[str, pa.Table]) -> None:
     """One row per key from files and cards; of descriptive rows the newest, of content-addressed ones each distinct one."""
-    cards = sorted(cards, key=lambda card: str(card["runs"][0].get("collected_at")))
     for table, key in SMALL_TABLES.items():
-        schema = arrow_schema(table)
-        told_rows = [row for card in cards for row in card.get(table, [])]
-        if table in NEWEST_WINS:  # once more without what was guessed: what was told at any time counts more
-            told_rows += [row | dict.fromkeys(row.get("guessed", [])) for row in told_rows]
-        rows = [{name: as_stored(row.get(name), schema.field(name).type) for name in schema.names} for row in told_rows]
-        con.register("told", pa.Table.from_pylist(rows, schema))
+        con.register("told", told_rows[table])
         told = "SELECT *, row_number() OVER () AS age FROM told"
         if files[table]:
             told += f" UNION ALL SELECT {columns_of(table)}, 0 FROM read_parquet($1, union_by_name = true)"
@@ -252,15 +342,10 @@ def load_small(con: duckdb.DuckDBPyConnection, files: dict[str, list[str]], card
         else:  # a protocol's id does not cover its setting: two settings stay two rows, which integrity refuses
             keep = columns_of(table) if table == "protocols" else key
             query = f"SELECT DISTINCT ON ({keep}) {columns_of(table)} FROM ({told}) ORDER BY {keep}, age"
-        con.execute(f"INSERT INTO {table} BY NAME {query}", [files[table]] if files[table] else [])
+        read_into(con, table, query, files[table])
         con.unregister("told")
 
 
 def as_stored(value: Any, kind: pa.DataType) -> Any:
     """A card's JSON value as its column holds it: times are text in JSON."""
     return datetime.fromisoformat(value) if value is not None and pa.types.is_timestamp(kind) else value
-
-
-def first_line(error: Exception) -> str:
-    """The first line of a library's error, for one-line messages."""
-    return str(error).strip().splitlines()[0]

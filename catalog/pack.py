@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 
+from catalog.guard import footer
 from catalog.open import cache_folder, schema_sql, template
 
 PACK_FROM = 2_000_000  # outcomes; from here on packing once costs less than opening a few times
@@ -61,7 +61,7 @@ DROP = "DROP MACRO TABLE temp.run_answers_of; DROP TABLE batch; DROP TABLE batch
 
 def n_outcomes(roots: Sequence[Path]) -> int:
     """Outcomes of the folders, from the files' footers."""
-    return sum(pq.read_metadata(path).num_rows for root in roots for path in root.glob("outcomes/**/*.parquet"))
+    return sum(footer(path)[0].num_rows for root in roots for path in root.glob("outcomes/**/*.parquet"))
 
 
 def batches(con: duckdb.DuckDBPyConnection) -> list[tuple[list[str], int, int]]:

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog import identity
 from catalog.errors import CatalogError
 from catalog.open import CARD, SCHEMA_VERSION, arrow_schema, refuse_version
 
-
-def folder_of(model_id: str) -> str:
-    """A model's folder name: org--name@revision; what some file system refuses becomes a hyphen."""
-    return re.sub(r"[^\w.@+=-]+", "-", model_id.replace("/", "--"))
+folder_of = identity.folder_of  # the layout of outcomes/, which catalog/ reads too
 
 
 def run_file(out: Path, table: str, model_id: str, run_id: int) -> Path:

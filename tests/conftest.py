@@ -1,7 +1,9 @@
 """An empty catalog, and ways to fill it with rows in sight."""
 
 import hashlib
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,9 @@ def one(con: duckdb.DuckDBPyConnection) -> Callable[..., dict[str, Any]]:
     return ask
 
 
+ONE_SSL_CONTEXT = cache(ssl.create_default_context)  # every client reads all certificates, three times
+
+
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A Hub of our own, which huggingface_hub in this process and in new ones uses as its owner, with caches in tmp_path."""
@@ -153,6 +158,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}")
         monkeypatch.setattr(hf_api.api, "endpoint", server.url)
+        monkeypatch.setattr("ssl.create_default_context", ONE_SSL_CONTEXT)
         HfFileSystem.clear_instance_cache()
         close_session()
         yield server

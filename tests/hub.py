@@ -38,6 +38,7 @@ class Fault:
     delay: float = 0
     done: bool = False
     before: Callable[[], object] | None = None
+    body: bytes | None = None
 
 
 class Hub(Site):
@@ -70,7 +71,7 @@ class Hub(Site):
             on: The expression, searched for in the path as sent (quoted).
             what: `times` (1 unless told); then any of `status` and `headers` of the answer to give instead;
                 `cut`, bytes after which the line goes dead: of what the client sends, or of the answer where it sends
-                nothing; `delay`, seconds before each 16 KiB of the answer; `done=True`, the work is done first and only
+                nothing; `body`, what is answered instead (with `status`, else 200); `delay`, seconds before each 16 KiB of the answer; `done=True`, the work is done first and only
                 its answer is lost; `before`, called before the work (which then goes on, unless `status` or `cut` say otherwise).
 
         Returns:
@@ -159,6 +160,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault.before:
             fault.before()
         instead = fault.status and Refusal(fault.status, f"fault {fault.status}").reply
+        if fault.body is not None:
+            instead = Reply(fault.status or 200, fault.body)
         reply = hub.answer(request) if fault.done or not instead else instead
         self.send(request, instead or reply, fault)
 

@@ -13,6 +13,7 @@ from catalog.__main__ import EXPORTS, main
 from catalog.export import FORMATS, OWN, OWN_RUN, Wanted, chosen
 from catalog.identity import itemset_id_of, protocol_id_of, run_id_of
 from catalog.open import LARGE_TABLES, SHIPPED, SMALL_TABLES, load, schema_sql
+from catalog.sources import Place
 from collect.__main__ import main as collect
 from collect.importers import Told, lm_eval
 from collect.store import write_run
@@ -106,7 +107,7 @@ def tables_of(folder):
     """The stored tables of a catalog folder, without the views."""
     con = duckdb.connect()
     con.execute(schema_sql().split("-- ==== 2.")[0])
-    load(con, [folder])
+    load(con, [Place(folder.name, folder)])
     return con
 
 
