@@ -4,12 +4,13 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-slow lab lint clean
+.PHONY: help demo test test-slow lab notebooks lint clean
 help:
 	@echo "make demo       run the main job on the tiny models that come with the project (build/demo)"
 	@echo "make test       ruff, mypy, tests; offline, on CPU"
 	@echo "make test-slow  tests that need minutes or the 93 MB model wheel"
 	@echo "make lab        JupyterLab on the notebooks"
+	@echo "make notebooks  run the notebooks again and keep their outputs"
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.12 ...")'
@@ -40,13 +41,16 @@ lint: .venv/.dev
 
 test: lint
 	$(BIN)/pytest -m "not slow" --numprocesses 2
+	$(BIN)/pytest --nbval-lax notebooks --numprocesses 2 --dist loadfile
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
 
 lab: .venv/.lab
-	@mkdir -p notebooks
 	$(BIN)/jupyter lab notebooks
+
+notebooks: .venv/.lab
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False notebooks/*.ipynb
 
 clean:
 	rm -rf build .venv

@@ -176,6 +176,19 @@ def download(args: argparse.Namespace) -> int:
     return 0
 
 
+def notebook(args: argparse.Namespace) -> int:
+    """List the notebooks, or copy one to start from."""
+    from catalog.notebooks import copy_notebook, notebooks, question
+
+    if args.name is None:
+        for path in notebooks():
+            print(f"{path.stem:32} {question(path)}")
+        print("copy one: catalog notebook 03 DEST", file=sys.stderr)
+        return 0
+    print(f"wrote {copy_notebook(args.name, args.dest)}. Open it with: jupyter lab", file=sys.stderr)
+    return 0
+
+
 # of catalog/export.py, which is not imported for a line of help
 EXPORTS = ("every-eval-ever", "lm-eval")
 
@@ -228,6 +241,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--models", nargs="+", help="only these: name, org/name, 'org/*'")
     p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
     p.add_argument("--to", type=Path, metavar="FOLDER", help="new folder for it; default: the cache")
+    p = commands.add_parser("notebook", help=notebook.__doc__, description=notebook.__doc__)
+    p.set_defaults(call=notebook)
+    p.add_argument("name", nargs="?", help="number or part of the name; without: list them")
+    p.add_argument("dest", nargs="?", type=Path, default=Path(), help="file or folder; default: here")
     for name in ("compare", "report"):
         p = commands.choices[name]
         p.add_argument("before", metavar="BEFORE", help="model_id, or the part of it that is enough")

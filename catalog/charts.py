@@ -66,7 +66,9 @@ def quadrants(rows: Sequence[Row], by: str = "category") -> alt.LayerChart:
         total, start = sum(counts.values()) or 1, 0.0
         for what, n in counts.items():
             share = 100 * n / total
-            values.append({by: row[by], "what": what, "items": n, "share": share, "from": start, "to": start + share, "middle": start + share / 2})
+            values.append(
+                {by: row[by], "what": what, "items": n, "share": share, "from": start, "to": start + share, "middle": start + share / 2}
+            )
             start += share
     base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y(f"{by}:N", title=None, sort=None))
     bars = base.mark_bar().encode(
@@ -74,7 +76,9 @@ def quadrants(rows: Sequence[Row], by: str = "category") -> alt.LayerChart:
         tooltip=[f"{by}:N", "what:N", "items:Q", alt.Tooltip("share:Q", format=".1f")],
     )  # fmt: skip
     ink = alt.Color("what:N", scale=alt.Scale(domain=list(TRANSITIONS), range=["white", "white", "black", "black"]), legend=None)
-    shares = base.transform_filter("datum.share >= 6").mark_text(size=10).encode(x="middle:Q", text=alt.Text("share:Q", format=".0f"), color=ink)
+    shares = (
+        base.transform_filter("datum.share >= 6").mark_text(size=10).encode(x="middle:Q", text=alt.Text("share:Q", format=".0f"), color=ink)
+    )
     return alt.layer(bars, shares).resolve_scale(color="independent").properties(width=WIDTH, height=alt.Step(20))
 
 
@@ -158,10 +162,17 @@ def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, largest: f
     return alt.layer(cells, numbers).properties(width=alt.Step(52), height=alt.Step(24))
 
 
-def trend(points: Sequence[Row], x: str, y: str, colour: str, colours: dict[str, str], x_title: str, y_title: str = PERCENT) -> alt.LayerChart:
+def trend(
+    points: Sequence[Row], x: str, y: str, colour: str, colours: dict[str, str], x_title: str, y_title: str = PERCENT
+) -> alt.LayerChart:
     """Points over a logarithmic axis with the least-squares line of each colour; intervals where points carry low and high."""
     base = alt.Chart(alt.Data(values=list(points))).encode(
-        x=alt.X(f"{x}:Q", scale=alt.Scale(type="log", nice=False, padding=20), title=x_title, axis=alt.Axis(format="~s", tickCount=5, labelExpr="replace(datum.label, 'G', 'B')")),
+        x=alt.X(
+            f"{x}:Q",
+            scale=alt.Scale(type="log", nice=False, padding=20),
+            title=x_title,
+            axis=alt.Axis(format="~s", tickCount=5, labelExpr="replace(datum.label, 'G', 'B')"),
+        ),
         color=coloured(colour, colours),
     )
     dots = base.mark_circle(size=60, opacity=0.9).encode(

@@ -165,7 +165,12 @@ def batches(tokenizer: Tokenizer, teller: Teller) -> Iterator[tuple[Tensor, Tens
 
 
 def learn(
-    model: LlamaForCausalLM, tokenizer: Tokenizer, teller: Teller, stage: Stage, size: str, keep: Callable[[int], object] = lambda step: None
+    model: LlamaForCausalLM,
+    tokenizer: Tokenizer,
+    teller: Teller,
+    stage: Stage,
+    size: str,
+    keep: Callable[[int], object] = lambda step: None,
 ) -> None:
     """Train in place: AdamW, short warm-up, cosine to zero; says how it goes on stderr. `keep` is called after every step."""
     steps, rate, start = stage.steps[size], stage.rate * RATES[size], time.monotonic()
