@@ -170,6 +170,7 @@ def learn(
     teller: Teller,
     stage: Stage,
     size: str,
+    *,
     keep: Callable[[int], object] = lambda step: None,
 ) -> None:
     """Train in place: AdamW, short warm-up, cosine to zero; says how it goes on stderr. `keep` is called after every step."""
@@ -227,7 +228,7 @@ def train_size(size: str, world: list[Relation], tokenizer: Tokenizer, out: Path
             if folder.name == "medium-domain" and step in WAY:
                 save(model, tokenizer, False, folder.with_name(f"{folder.name}-{step:03d}"))
 
-        learn(model, tokenizer, Teller(world, stage.course, seed), stage, size, keep)
+        learn(model, tokenizer, Teller(world, stage.course, seed), stage, size, keep=keep)
         save(model, tokenizer, name == "instruct", folder)
         print(f"{folder.name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
     if size == "medium":
