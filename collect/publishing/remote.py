@@ -1,0 +1,296 @@
+"""A dataset on the Hub: what one commit of it holds, and how the next commits get there whatever goes wrong on the way."""
+
+import glob
+import hashlib
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from catalog.errors import CatalogError
+from catalog.open import SMALL_TABLES, blank, card_of_checked, columns_of, load_small
+from collect.publishing.faults import Again, explained
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+KIND = "dataset"
+DIGESTS = "forgetting_catalog_digests"  # Parquet metadata key: id -> digest of the rows it names
+TRIES = 6  # of one commit
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class State:
+    """What one commit holds; `oid` is None where there is no dataset yet."""
+
+    oid: str | None
+    files: Mapping[str, int] = field(default_factory=dict)  # path -> bytes
+    rows: Mapping[str, Rows] = field(default_factory=lambda: {table: [] for table in SMALL_TABLES})
+    digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # "runs", "itemsets" -> id -> digest
+    readme: str | None = None
+
+    def of_table(self, table: str) -> list[str]:
+        """Paths of a table's files."""
+        return sorted(path for path in self.files if path.startswith(f"{table}/") and path.endswith(".parquet"))
+
+
+@dataclass
+class Change:
+    """What one commit does: files to add by their path in the dataset (a local file, or bytes), files to delete."""
+
+    message: str
+    adds: dict[str, Path | bytes] = field(default_factory=dict)
+    deletes: list[str] = field(default_factory=list)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every added file."""
+        return {path: len(c) if isinstance(c, bytes) else c.stat().st_size for path, c in self.adds.items()}
+
+
+@dataclass
+class Sent:
+    """What came of all commits together."""
+
+    urls: list[str] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def add(self, url: str, sizes: Mapping[str, int]) -> None:
+        """Count a commit that arrived."""
+        self.urls.append(url)
+        self.sizes |= sizes
+
+
+@dataclass
+class Dataset:
+    """One branch of a dataset; with `pull` a pull request against it, once the first commit has opened that."""
+
+    repo: str
+    revision: str = "main"
+    pull: bool = False
+    private: bool = False
+    may_create: bool = True
+    api: "HfApi" = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the name; endpoint and token are those of the environment."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import HFValidationError
+        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+        try:
+            validate_repo_id(self.repo)
+        except HFValidationError as error:
+            raise CatalogError(f"--repo wants ORG/NAME: {error}") from error
+        if "/" not in self.repo:
+            raise CatalogError(f"--repo wants ORG/NAME, found {self.repo!r}")
+        self.api = HfApi()
+
+    def head(self) -> str | None:
+        """Commit id of the branch; repository and branch are made where they are missing and may be made."""
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+        try:
+            info = self.api.repo_info(self.repo, repo_type=KIND)
+        except RepositoryNotFoundError as error:
+            if not self.may_create and error.response.status_code == 404:
+                return None
+            if self.pull or not self.may_create:
+                raise
+            self.api.create_repo(self.repo, repo_type=KIND, private=self.private or None, exist_ok=True)
+            info = self.api.repo_info(self.repo, repo_type=KIND)
+        if self.private and not info.private:
+            raise CatalogError(f"{self.repo} is there already and is public: make it private in its settings, or leave --private away")
+        if self.revision == "main":
+            return info.sha
+        try:
+            return self.api.repo_info(self.repo, repo_type=KIND, revision=self.revision).sha
+        except RevisionNotFoundError as error:
+            if self.revision.startswith("refs/"):
+                raise CatalogError(f"{self.repo} has no {self.revision}: name a branch, or a pull request as refs/pr/NUMBER") from error
+            if self.may_create and not self.pull:
+                self.api.create_branch(self.repo, branch=self.revision, repo_type=KIND, exist_ok=True)
+            return info.sha
+
+    def state(self) -> State:
+        """What the head of the branch holds, its small tables downloaded and checked."""
+        from huggingface_hub.hf_api import RepoFile
+
+        with explained(self.repo):
+            oid = self.head()
+            if oid is None:
+                return State(None)
+            tree = self.api.list_repo_tree(self.repo, recursive=True, revision=oid, repo_type=KIND)
+            files = {entry.path: entry.size for entry in tree if isinstance(entry, RepoFile)}
+        found = self.fetch(oid, [path for path in files if is_small(path)])
+        readme = found.pop("README.md", None)
+        rows, digests = read_small(found)
+        return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None)
+
+    def fetch(self, oid: str, paths: list[str]) -> dict[str, Path]:
+        """Files of a commit, from the cache where they are there; path -> local file."""
+        from huggingface_hub import snapshot_download
+
+        if not paths:
+            return {}
+        # each pattern is tried on each file: a whole folder is one pattern
+        whole = {f"{path.split('/')[0]}/*.parquet" for path in paths if path.split("/")[0] in SMALL_TABLES}
+        patterns = [*whole, *(glob.escape(path) for path in paths if path.split("/")[0] not in SMALL_TABLES)]
+        with explained(self.repo):
+            folder = Path(snapshot_download(self.repo, repo_type=KIND, revision=oid, allow_patterns=sorted(patterns)))
+        if missing := [path for path in paths if not (folder / path).exists()]:
+            raise Again(f"{missing[0]} could not be downloaded")
+        return {path: folder / path for path in paths}
+
+    def send(self, change: Change, parent: str | None) -> str:
+        """One atomic commit on top of `parent`, and a look at whether its small files arrived as they were sent.
+
+        Returns:
+            The address to look at.
+        """
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        additions = [CommitOperationAdd(path, content) for path, content in change.adds.items()]
+        deletions = [CommitOperationDelete(path, is_folder=False) for path in change.deletes]
+        with explained(self.repo):
+            info = self.api.create_commit(
+                self.repo, [*additions, *deletions], commit_message=change.message, repo_type=KIND, revision=self.revision,
+                create_pr=self.pull, parent_commit=parent,
+            )  # fmt: skip
+        if info.pr_revision:  # what follows goes into the same pull request
+            self.revision, self.pull = info.pr_revision, False
+        self.verify(info.oid, change)
+        return info.pr_url or str(info.commit_url)
+
+    def verify(self, oid: str, change: Change) -> None:
+        """Download the small files of a commit and compare them with what was sent.
+
+        Raises:
+            CatalogError: One of them has other bytes.
+        """
+        sent = {path: content for path, content in change.adds.items() if is_small(path)}
+        for path, copy in self.fetch(oid, list(sent)).items():
+            content = sent[path]
+            wanted = content if isinstance(content, bytes) else content.read_bytes()
+            if hashlib.sha256(copy.read_bytes()).digest() != hashlib.sha256(wanted).digest():
+                raise CatalogError(
+                    f"{path} of {self.repo} came back other than it was sent (commit {oid}): something on the way changes files. "
+                    "Compare it with your own, and revert that commit on the Hub if it is damaged"
+                )
+
+    def requests(self) -> set[str]:
+        """Pull requests that are there."""
+        with explained(self.repo):
+            refs = self.api.list_repo_refs(self.repo, repo_type=KIND, include_pull_requests=True)
+        return {ref.ref for ref in refs.pull_requests or []}
+
+
+def is_small(path: str) -> bool:
+    """The card, a small table's file, or a run's own file: its metadata holds rows of small tables."""
+    table, _, name = path.partition("/")
+    own = table == "outcomes" and Path(name).stem.isdigit()
+    return path == "README.md" or (path.endswith(".parquet") and (table in SMALL_TABLES or own))
+
+
+def read_small(found: Mapping[str, Path]) -> tuple[dict[str, Rows], dict[str, dict[str, str]]]:
+    """Rows of the small tables in downloaded files, and the digests that their files carry.
+
+    Raises:
+        CatalogError: A file is no Parquet, of another major version, or of other columns.
+    """
+    files: dict[str, list[str]] = {table: [] for table in SMALL_TABLES}
+    digests: dict[str, dict[str, str]] = {}
+    cards = []
+    for path, copy in sorted(found.items()):
+        table = path.split("/")[0]
+        if card := card_of_checked(table, str(copy)):
+            cards.append(json.loads(card))
+        digests.setdefault(table, {}).update(digests_of(copy))
+        if table in files:
+            files[table].append(str(copy))
+    con = blank()
+    load_small(con, files, cards)
+    rows = {table: con.sql(f"SELECT {columns_of(table)} FROM {table} ORDER BY {key}").to_arrow_table().to_pylist()
+            for table, key in SMALL_TABLES.items()}  # fmt: skip
+    con.close()
+    return rows, digests
+
+
+def digests_of(file: Any) -> dict[str, str]:
+    """The digests in a Parquet file's metadata; none where another program wrote it."""
+    told: dict[str, str] = json.loads((pq.read_schema(file).metadata or {}).get(DIGESTS.encode(), b"{}"))
+    return told
+
+
+def settle(dataset: Dataset, changes: Callable[[State], Change | None]) -> Sent:
+    """Commit until nothing is left to change; every try begins with what the Hub holds by then.
+
+    A stale parent, a lost answer and a publisher that was killed are one case: what is there decides what is still to be sent.
+
+    Args:
+        dataset: Where to.
+        changes: The next commit on top of a state, or None where nothing is left.
+
+    Raises:
+        CatalogError: The Hub refused, or too many tries of one commit failed.
+    """
+    sent, tries, doubtful = Sent(), 0, Doubt()
+    while True:
+        try:
+            state = dataset.state()
+            if doubtful.arrived(dataset, state):
+                sent.add(f"{dataset.api.endpoint}/datasets/{dataset.repo}/commit/{state.oid}", doubtful.sizes)
+                tries = 0
+            doubtful = Doubt()
+            if (change := changes(state)) is None:
+                return sent
+            doubtful = Doubt(change.sizes(), dataset.requests() if dataset.pull else set())
+            sent.add(dataset.send(change, state.oid), doubtful.sizes)
+            tries, doubtful = 0, Doubt()
+        except Again as again:
+            tries += 1
+            wait_or_give_up(dataset, again, tries, sent)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A commit that may have happened although its answer did not come."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    requests: Iterable[str] = ()
+
+    def arrived(self, dataset: Dataset, state: State) -> bool:
+        """Whether the Hub holds it; a pull request of it that was opened unheard is the one to go on with."""
+        if not self.sizes:
+            return False
+        if dataset.pull:
+            for ref in sorted(dataset.requests() - set(self.requests)):
+                if self.sizes.items() <= Dataset(dataset.repo, ref, may_create=False).state().files.items():
+                    dataset.revision, dataset.pull = ref, False
+                    return True
+        return self.sizes.items() <= state.files.items()
+
+
+def wait_or_give_up(dataset: Dataset, again: Again, tries: int, sent: Sent) -> None:
+    """Sleep before the next try, longer each time and as long as the Hub asks for.
+
+    Raises:
+        CatalogError: There were enough tries, or the Hub was not reached at all.
+    """
+    from huggingface_hub import constants
+
+    if tries == TRIES or (tries > 2 and not again.answered and not sent.urls):
+        held = f" {len(sent.urls)} commits are there and stay." if sent.urls else " Nothing was changed."
+        raise CatalogError(
+            f"gave up on {dataset.repo} after {tries} tries: {again}.{held} Check the network and {constants.ENDPOINT}, then run the same "
+            "command again: it goes on from what is there"
+        ) from again
+    wait = max(again.wait, min(2.0 ** (tries - 1), 30) * random.uniform(0.5, 1.5))  # two that met do not meet again
+    print(f"{again}: try {tries + 1} of {TRIES} in {wait:.1f} s", file=sys.stderr)
+    time.sleep(wait)
