@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hub import Hub
+
 from catalog.identity import digest, itemset_id_of, protocol_id_of, run_id_of
+from catalog.open import connect
+from collect.__main__ import main
 from collect.store import merge_pairs, write_run
 
 SAMPLED = {"setting": "cot", "prompt_style": "cot", "decoding": "sampled", "temperature": 0.6}
@@ -57,3 +61,38 @@ def declare(out: Path, before: str = "org/a@1", after: str = "org/b@1", **more: 
     """Declare a pair in a runs folder. Returns the folder."""
     merge_pairs(out, [{"pair_id": f"pair {before}", "before_id": before, "after_id": after, **more}])
     return out
+
+
+# ---- and what arrived on the test Hub ----
+
+NAME = "org/name"
+TABLES = ("models", "tasks", "categories", "itemsets", "samples", "protocols", "runs", "pairs", "outcomes", "option_scores", "generations")
+
+
+def rows_of(folder: Path, texts: bool = False) -> dict[str, list[Any]]:
+    """Every row of a folder, which must be a sound catalog."""
+    con = connect(folder)
+    return {table: con.sql(f"FROM {table} ORDER BY ALL").fetchall() for table in TABLES if texts or table != "generations"}
+
+
+def held(hub: Hub, out: Path, revision: str = "main") -> Path:
+    """A revision's files as a folder."""
+    for path, data in hub.files(NAME, revision).items():
+        (out / path).parent.mkdir(parents=True, exist_ok=True)
+        (out / path).write_bytes(data)
+    return out
+
+
+def send(folder: Path, *options: str) -> int:
+    """`collect publish`; returns its exit status."""
+    return main(["publish", str(folder), "--repo", NAME, *options])
+
+
+def n_commits(hub: Hub) -> int:
+    """Commits of whatever branch, the first one of a repository aside."""
+    return len(hub.repos["dataset", NAME].commits) - 1
+
+
+def sizes(hub: Hub, revision: str = "main") -> dict[str, int]:
+    """Bytes of what was published."""
+    return {path: len(data) for path, data in hub.files(NAME, revision).items() if path != ".gitattributes"}

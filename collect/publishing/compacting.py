@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from catalog.errors import CatalogError
 from catalog.open import NEWEST_WINS, SMALL_TABLES, card_of_checked, columns_of
@@ -79,7 +78,7 @@ def groups(state: State) -> Iterator[tuple[str, str, list[str]]]:
         for path in state.of_table(table):
             if state.files[path] < BIG:
                 by_folder.setdefault("/".join(path.split("/")[1:-1]), []).append(path)
-        yield from ((table, below, paths) for below, paths in sorted(by_folder.items()) if len(paths) > 1)
+        yield from ((table, below, paths) for below, paths in sorted(by_folder.items()) if len(paths) > 1 or is_small(paths[0]))
 
 
 def gathered(copies: list[str], folder: Path, table: str, below: str) -> dict[str, Path]:
@@ -87,6 +86,6 @@ def gathered(copies: list[str], folder: Path, table: str, below: str) -> dict[st
     for copy in copies:
         card_of_checked(table, copy)
     query = f"SELECT {columns_of(table)} FROM read_parquet($1, union_by_name = true) ORDER BY {LARGE[table]}"
-    rows: pa.Table = duckdb.connect().execute(query, [copies]).to_arrow_table()
+    rows = duckdb.connect().sql(query, params=[copies]).to_arrow_table()
     texts = {str(run): "" for run in rows["run_id"].unique().to_pylist()} if table == "generations" else {}
     return content_file(folder, table, rows, texts, below)

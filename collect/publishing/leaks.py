@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,10 +67,10 @@ def refuse_leaks(con: duckdb.DuckDBPyConnection, allowed: Collection[str], with_
         CatalogError: Something was found, or `allowed` names a column that does not exist.
     """
     columns = text_columns(with_text)
-    if unknown := sorted(set(allowed) - {f"{table}.{column}" for table, column in columns}):
+    if unknown := sorted(set(allowed) - {f"{table}.{name}" for table, names in columns.items() for name in names}):
         raise CatalogError(f"--allow-found wants TABLE.COLUMN of published text such as runs.source, found {', '.join(unknown)}")
     known = shapes()
-    leaks = [leak for table, column in columns for leak in leaks_of(con, table, column, known)]
+    leaks = [leak for table, names in columns.items() for leak in leaks_of(con, table, names, known)]
     if held := [leak for leak in leaks if leak.kind == OWN_TOKEN or leak.place not in allowed]:
         shown = "\n  ".join(f"{leak.place}, row {leak.row}: {leak.kind}" for leak in held[:10])
         more = f"\n  ... and {len(held) - 10} more" if len(held) > 10 else ""
@@ -81,23 +81,25 @@ def refuse_leaks(con: duckdb.DuckDBPyConnection, allowed: Collection[str], with_
         )
 
 
-def text_columns(with_text: bool) -> list[tuple[str, str]]:
-    """Every column of text, or of lists of it, that publishing sends."""
+def text_columns(with_text: bool) -> dict[str, list[str]]:
+    """Table -> every column of text, or of lists of it, that publishing sends."""
     tables = [t for t in (*SMALL_TABLES, *LARGE_TABLES) if t not in NEVER_LEAVES and (with_text or t != "generations")]
-    return [(table, field.name) for table in tables for field in arrow_schema(table) if "string" in str(field.type)]
+    return {table: [field.name for field in arrow_schema(table) if "string" in str(field.type)] for table in tables}
 
 
-def leaks_of(con: duckdb.DuckDBPyConnection, table: str, column: str, known: dict[str, str]) -> Iterator[Leak]:
-    """Leaks in one column: DuckDB finds the rows, what JSON holds is looked at unescaped."""
-    key = ", ".join(f"CAST({name.strip()} AS VARCHAR)" for name in KEYS[table].split(","))
-    text = f"array_to_string({column}, chr(10))" if "list" in str(arrow_schema(table).field(column).type) else f"CAST({column} AS VARCHAR)"
+def leaks_of(con: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], known: dict[str, str]) -> Iterator[Leak]:
+    """Leaks in one table: DuckDB finds the rows; then each text is looked at, what JSON holds unescaped."""
+    key = ", ".join(f"CAST({name} AS VARCHAR)" for name in KEYS[table].split(", "))
+    lists = {field.name for field in arrow_schema(table) if "list" in str(field.type)}
+    texts = [f"array_to_string({name}, chr(10))" if name in lists else f"CAST({name} AS VARCHAR)" for name in columns]
     wide = "|".join(f"(?:{shape})" for shape in known.values())
-    query = f"SELECT concat_ws(' ', {key}), {text} FROM {table} WHERE regexp_matches({text}, $1) ORDER BY ALL"
-    for row, found in con.execute(query, [wide]).fetchall():
-        for kind, shape in known.items():
-            if any(re.search(shape, leaf) for leaf in leaves(found)):
+    query = f"""SELECT concat_ws(' ', {key}), {", ".join(texts)} FROM {table}
+                WHERE regexp_matches(concat_ws(chr(10), {", ".join(texts)}), $1) ORDER BY ALL"""
+    for row, *found in con.execute(query, [wide]).fetchall():
+        for column, text in zip(columns, found, strict=True):
+            kinds = (kind for kind, shape in known.items() if any(re.search(shape, leaf) for leaf in leaves(text or "")))
+            if kind := next(kinds, None):
                 yield Leak(table, column, re.sub(wide, "***", row), kind)
-                break
 
 
 def leaves(text: str) -> Iterator[str]:

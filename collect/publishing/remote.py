@@ -8,13 +8,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
-from catalog.open import SMALL_TABLES, blank, card_of_checked, columns_of, load_small
+from catalog.open import SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql
 from collect.publishing.faults import Again, explained
 
 if TYPE_CHECKING:
@@ -129,6 +131,8 @@ class Dataset:
             tree = self.api.list_repo_tree(self.repo, recursive=True, revision=oid, repo_type=KIND)
             files = {entry.path: entry.size for entry in tree if isinstance(entry, RepoFile)}
         found = self.fetch(oid, [path for path in files if is_small(path)])
+        if not found:
+            return State(oid, files)
         readme = found.pop("README.md", None)
         rows, digests = read_small(found)
         return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None)
@@ -143,7 +147,9 @@ class Dataset:
         whole = {f"{path.split('/')[0]}/*.parquet" for path in paths if path.split("/")[0] in SMALL_TABLES}
         patterns = [*whole, *(glob.escape(path) for path in paths if path.split("/")[0] not in SMALL_TABLES)]
         with explained(self.repo):
-            folder = Path(snapshot_download(self.repo, repo_type=KIND, revision=oid, allow_patterns=sorted(patterns)))
+            folder = Path(
+                snapshot_download(self.repo, repo_type=KIND, revision=oid, allow_patterns=sorted(patterns), tqdm_class=silent_bar())
+            )
         if missing := [path for path in paths if not (folder / path).exists()]:
             raise Again(f"{missing[0]} could not be downloaded")
         return {path: folder / path for path in paths}
@@ -191,6 +197,17 @@ class Dataset:
         return {ref.ref for ref in refs.pull_requests or []}
 
 
+def silent_bar() -> Any:
+    """A progress bar that shows nothing: small tables are many files and few bytes."""
+    from tqdm import tqdm
+
+    class Silent(tqdm):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **{**kwargs, "disable": True})
+
+    return Silent
+
+
 def is_small(path: str) -> bool:
     """The card, a small table's file, or a run's own file: its metadata holds rows of small tables."""
     table, _, name = path.partition("/")
@@ -214,12 +231,21 @@ def read_small(found: Mapping[str, Path]) -> tuple[dict[str, Rows], dict[str, di
         digests.setdefault(table, {}).update(digests_of(copy))
         if table in files:
             files[table].append(str(copy))
-    con = blank()
+    con = empty_tables().cursor()
+    con.execute("BEGIN")
     load_small(con, files, cards)
     rows = {table: con.sql(f"SELECT {columns_of(table)} FROM {table} ORDER BY {key}").to_arrow_table().to_pylist()
             for table, key in SMALL_TABLES.items()}  # fmt: skip
-    con.close()
+    con.execute("ROLLBACK")
     return rows, digests
+
+
+@cache
+def empty_tables() -> duckdb.DuckDBPyConnection:
+    """The tables of a catalog without its views, which take longer to make."""
+    con = duckdb.connect()
+    con.execute(schema_sql().split("-- ==== 2.")[0])
+    return con
 
 
 def digests_of(file: Any) -> dict[str, str]:
