@@ -134,6 +134,7 @@ def publish(args: argparse.Namespace) -> int:
     from collect.publish import publish as send
     from collect.publishing.remote import Dataset
 
+    only_terminals_see_bars()
     told = Told(args.with_text, args.license, tuple(args.allow_found))
     dataset = Dataset(args.repo, args.revision, args.pr, args.private, may_create=not args.dry_run)
     if args.dry_run:
@@ -148,6 +149,14 @@ def publish(args: argparse.Namespace) -> int:
         )
         return 0
     return told_what_was_sent(send(args.runs, dataset, told), args.repo)
+
+
+def only_terminals_see_bars() -> None:
+    """The Hub's client draws its bars into log files too."""
+    from huggingface_hub.utils import disable_progress_bars
+
+    if not sys.stderr.isatty():
+        disable_progress_bars()
 
 
 def told_what_was_sent(sent: "Sent", repo: str) -> int:
@@ -166,6 +175,7 @@ def compact(args: argparse.Namespace) -> int:
     if (args.repo is None) == (args.source is None) or (args.repo is None) == (args.out is None):
         raise CatalogError("compact wants either RUNS --out FOLDER, or --repo ORG/NAME")
     if args.repo:
+        only_terminals_see_bars()
         from collect.publishing.compacting import compact_dataset
         from collect.publishing.remote import Dataset
 
