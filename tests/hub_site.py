@@ -247,7 +247,9 @@ class Site:
 
     @route("PUT GET HEAD", "/lfs/{kind}s/{repo}/{oid}")
     def large_file(self, request: Request, kind: str, repo: str, oid: str) -> Reply:
-        found = self.repos[kind, repo]
+        found = self.repos.get((kind, repo))
+        if found is None:
+            raise Refusal(404, "Repository not found", "RepoNotFound")
         if "Authorization" in request.headers:
             raise Refusal(400, "Only one auth mechanism allowed")
         if request.method != "PUT":

@@ -94,6 +94,7 @@ def snippets(text: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text, re.S)
 
 
+@pytest.mark.slow
 def test_snippets_run(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """DuckDB and Polars as the card on the Hub says."""
     assert send(declare(write_runs(tmp_path / "runs"))) == 0

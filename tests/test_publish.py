@@ -162,6 +162,7 @@ def test_rows_merge_by_key() -> None:
     assert notes == ["models a: family was 'x', is now 'y'"]
 
 
+@pytest.mark.slow
 def test_merging_is_said_and_guesses_replace_nothing(hub: Hub, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first = write_runs(tmp_path / "1", models=(A,), model={"kind": "domain", "family": "old"})
     assert send(first) == 0
@@ -268,6 +269,7 @@ def test_somebody_else_commits_meanwhile(hub: Hub, runs: Path, tmp_path: Path, w
     assert con.sql("SELECT count(*) FROM runs").fetchall() == [(4,)]
 
 
+@pytest.mark.slow
 def test_two_publishers_at_once_both_end_up_in(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with runs of a model of its own and of one they share."""
     monkeypatch.setattr(remote.random, "uniform", lambda low, high: low / 10)  # type: ignore[attr-defined]
@@ -298,23 +300,23 @@ def test_two_publishers_at_once_both_end_up_in(hub: Hub, tmp_path: Path, monkeyp
 
 
 def test_compact_makes_few_files_of_the_same_rows(hub: Hub, runs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for n in range(3):
-        write_runs(runs, tasks=(f"quiz/t{n}",))
-        assert send(runs, "--with-text") == 0
-    before, size = rows_of(held(hub, tmp_path / "before"), True), len(hub.files(NAME))
+    """One commit; nothing is to be done after it, neither for compacting nor for publishing."""
+    publish(runs, Dataset(NAME), Told(with_text=True))
+    write_runs(runs, tasks=("quiz/hills",))
+    publish(runs, Dataset(NAME), Told(with_text=True))
+    n, before = n_commits(hub), len(hub.files(NAME))
     assert main(["compact", "--repo", NAME]) == 0
-    assert rows_of(held(hub, tmp_path / "after"), True) == before
+    assert "1 commits to org/name" in capfd.readouterr().err
+    assert rows_of(held(hub, tmp_path / "after"), True) == rows_of(runs, True)
     names = [path.split("/")[0] for path in hub.files(NAME)]
-    assert {table: names.count(table) for table in ("runs", "samples", "itemsets", "outcomes", "generations")} == {
-        "runs": 1, "samples": 1, "itemsets": 1, "outcomes": 2, "generations": 2}  # fmt: skip
-    assert len(names) < size
-    n = n_commits(hub)
-    capfd.readouterr()
-    assert main(["compact", "--repo", NAME]) == 0
-    assert "nothing to do" in capfd.readouterr().err
-    assert send(runs, "--with-text") == 0
-    assert n_commits(hub) == n
-    digests = [json.loads(pq.read_schema(p).metadata[DIGESTS.encode()]) for p in (tmp_path / "after").glob("runs/*")]
-    assert max(len(d) for d in digests) == 8
+    assert {table: names.count(table) for table in ("runs", "samples", "itemsets", "protocols", "outcomes", "generations")} == {
+        "runs": 1, "samples": 1, "itemsets": 1, "protocols": 1, "outcomes": 2, "generations": 2}  # fmt: skip
+    assert len(names) == before - 7
+    [path] = (tmp_path / "after").glob("runs/*")
+    assert len(json.loads(pq.read_schema(path).metadata[DIGESTS.encode()])) == 4
+    assert not compact_dataset(Dataset(NAME)).urls
+    assert not publish(runs, Dataset(NAME), Told(with_text=True)).urls
+    assert n_commits(hub) == n + 1
     assert main(["compact", "--repo", "org/none"]) == 1
     assert main(["compact"]) == 1
+    assert list(hub.repos) == [("dataset", NAME)]

@@ -1,12 +1,18 @@
 """`collect publish` on a bad line, with a Hub that refuses, and killed: nothing half there, and the same command goes on."""
 
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hub import READER, Hub
 from huggingface_hub import HfApi, close_session
-from runs_by_hand import NAME, declare, n_commits, sizes, write_runs
+from runs_by_hand import NAME, declare, held, n_commits, rows_of, sizes, write_runs
 
 from catalog.errors import CatalogError
 from collect.publish import Publisher, Told
@@ -140,3 +146,43 @@ def test_something_that_is_no_table_is_named(hub: Hub, prepared: Local, tmp_path
     with pytest.raises(CatalogError, match=r"0123456789abcdef.parquet cannot be read as Parquet"):
         go(prepared, tmp_path)
     assert n_commits(hub) == 1
+
+
+# ---- killed ----
+
+
+def publisher(runs: Path, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+    """`python -m collect publish` in a process of its own, with commits of few files."""
+    code = "import sys; from collect import publish; from collect.__main__ import main; publish.FILES_PER_COMMIT = 2; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "publish", str(runs), "--repo", NAME]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_leaves_a_valid_dataset_and_goes_on(hub: Hub, tmp_path: Path) -> None:
+    """kill -9 at 20 random moments of four commits; every commit there ever was opens, and the files at the end are those of one go."""
+    runs = declare(write_runs(tmp_path / "runs", models=[f"org/m{n}@1" for n in range(6)]), "org/m0@1", "org/m1@1")
+    environment = os.environ | hub.environment(tmp_path / "hf")
+    start = time.monotonic()
+    assert publisher(runs, environment).wait() == 0
+    whole_s, wanted = time.monotonic() - start, hub.files(NAME)
+    assert n_commits(hub) > 3
+    killed, seen, left_at, draw = 0, set[str](), set[int](), random.Random(0)
+    for _ in range(20):
+        if ("dataset", NAME) in hub.repos and hub.files(NAME) == wanted:
+            del hub.repos["dataset", NAME]  # it had come to the end: begin anew
+        process = publisher(runs, environment)
+        time.sleep(draw.uniform(0.3, 1.0) * whole_s)
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        repo = hub.repos.get(("dataset", NAME))
+        for oid, commit in repo.commits.items() if repo else ():
+            if oid not in seen and "README.md" in commit.files:
+                rows_of(held(hub, tmp_path / oid, oid))
+            seen.add(oid)
+        left_at.add(n_commits(hub) if repo else 0)
+    process = publisher(runs, environment)
+    _, said = process.communicate()
+    assert process.returncode == 0, said.decode()
+    assert hub.files(NAME) == wanted
+    assert killed > 10 and len(left_at) > 3  # of each number of commits that it may stop at
