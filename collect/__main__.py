@@ -153,7 +153,7 @@ def publish(args: argparse.Namespace) -> int:
 
 def only_terminals_see_bars() -> None:
     """The Hub's client draws its bars into log files too."""
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
     if not sys.stderr.isatty():
         disable_progress_bars()

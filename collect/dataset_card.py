@@ -114,10 +114,10 @@ def front_matter(facts: CardFacts, old: str | None) -> str:
 
     kept = old_metadata(facts.repo, old)
     tables = facts.tables()
-    theirs = [config for config in kept.get("configs") or [] if isinstance(config, dict) and config.get("config_name") not in TABLES]
+    theirs = [config for config in listed(kept.get("configs")) if isinstance(config, dict) and config.get("config_name") not in TABLES]
     license_id = facts.license_id or kept.get("license")
     size = next((name for name, below in SIZES.items() if facts.n_outcomes() < below), "n>1B")
-    tags = [tag for tag in kept.get("tags") or [] if isinstance(tag, str)]
+    tags = [tag for tag in listed(kept.get("tags")) if isinstance(tag, str)]
     data = {
         **({"license": license_id} if license_id else {}),
         "pretty_name": kept.get("pretty_name") or facts.repo.split("/")[-1],
@@ -148,10 +148,21 @@ def old_metadata(repo: str, old: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def listed(value: Any) -> list[Any]:
+    """A list, also where somebody wrote something else."""
+    return value if isinstance(value, list) else []
+
+
 def own_words(old: str | None) -> str:
-    """The hand-written section of the old card, or an empty one."""
+    """The hand-written section of the old card, or an empty one.
+
+    Raises:
+        CatalogError: It has a begin without an end, or the reverse: what is between cannot be told.
+    """
     start = (old or "").find(BEGIN)
     end = (old or "").rfind(END)
+    if (start < 0) != (end < 0) or end < start:
+        raise CatalogError(f"README.md on the Hub has only one of {BEGIN} and {END}, or in the wrong order: put both around your own words")
     words = old[start + len(BEGIN) : end] if old and 0 <= start < end else f"\n<!-- {OWN_WORDS} -->\n"
     return f"{BEGIN}{words}{END}"
 

@@ -49,8 +49,13 @@ def plan(root: Path, dataset: Dataset, told: Told) -> tuple[dict[str, int], int]
     """What `publish` would send: bytes by path, and in how many commits; nothing is changed anywhere."""
     with tempfile.TemporaryDirectory(prefix="publish-") as folder:
         publisher = Publisher(checked(root, told), dataset, Path(folder), told, whole=True)
-        change = publisher.next_change(dataset.state())
-        return (change.sizes(), publisher.commits) if change else ({}, 0)
+        sizes: dict[str, int] = {}
+
+        def look(state: State) -> None:
+            sizes.update(change.sizes() if (change := publisher.next_change(state)) else {})
+
+        settle(dataset, look)
+        return sizes, publisher.commits if sizes else 0
 
 
 def checked(root: Path, told: Told) -> Local:

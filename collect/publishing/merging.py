@@ -68,11 +68,14 @@ def new_content(local: Local, state: State, dataset: Dataset) -> tuple[Rows, Row
     check_protocols(local, state, dataset.repo)
     check_itemsets(local, state, dataset)
     check_runs(local, state, dataset)
-    itemsets, protocols, runs = (
-        [row for row in local.rows[table] if row[key] not in {known[key] for known in state.rows[table]}]
-        for table, key in (("itemsets", "itemset_id"), ("protocols", "protocol_id"), ("runs", "run_id"))
-    )
-    return itemsets, protocols, runs
+    return lacking("itemsets", local, state), lacking("protocols", local, state), lacking("runs", local, state)
+
+
+def lacking(table: str, local: Local, state: State) -> Rows:
+    """Our rows of a table whose ids the dataset does not have."""
+    key = SMALL_TABLES[table]
+    there = {row[key] for row in state.rows[table]}
+    return [row for row in local.rows[table] if row[key] not in there]
 
 
 def check_protocols(local: Local, state: State, repo: str) -> None:

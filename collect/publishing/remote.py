@@ -1,7 +1,6 @@
 """A dataset on the Hub: what one commit of it holds, and how the next commits get there whatever goes wrong on the way."""
 
 import glob
-import hashlib
 import json
 import random
 import sys
@@ -9,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 KIND = "dataset"
 DIGESTS = "forgetting_catalog_digests"  # Parquet metadata key: id -> digest of the rows it names
 TRIES = 6  # of one commit
+SMALL_LIMIT = 2_000_000_000  # bytes of all small tables together, the cards of runs among them
 Rows = list[dict[str, Any]]
 
 
@@ -130,6 +131,10 @@ class Dataset:
                 return State(None)
             tree = self.api.list_repo_tree(self.repo, recursive=True, revision=oid, repo_type=KIND)
             files = {entry.path: entry.size for entry in tree if isinstance(entry, RepoFile)}
+        if (size := sum(size for path, size in files.items() if is_small(path))) > SMALL_LIMIT:
+            raise CatalogError(
+                f"the small tables of {self.repo} are {size:,} bytes: `collect publish` did not write those, look at them on the Hub"
+            )
         found = self.fetch(oid, [path for path in files if is_small(path)])
         if not found:
             return State(oid, files)
@@ -159,6 +164,9 @@ class Dataset:
 
         Returns:
             The address to look at.
+
+        Raises:
+            CatalogError: A small file has other bytes there.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
@@ -171,24 +179,19 @@ class Dataset:
             )  # fmt: skip
         if info.pr_revision:  # what follows goes into the same pull request
             self.revision, self.pull = info.pr_revision, False
-        self.verify(info.oid, change)
+        if odd := self.altered(info.oid, change):
+            raise CatalogError(
+                f"{', '.join(odd)} of {self.repo} came back other than it was sent (commit {info.oid}): something on the way changes files. "
+                "Compare it with your own, and revert that commit on the Hub if it is damaged"
+            )
         return info.pr_url or str(info.commit_url)
 
-    def verify(self, oid: str, change: Change) -> None:
-        """Download the small files of a commit and compare them with what was sent.
-
-        Raises:
-            CatalogError: One of them has other bytes.
-        """
+    def altered(self, oid: str, change: Change) -> list[str]:
+        """Small files of a commit that, downloaded, have other bytes than were sent."""
         sent = {path: content for path, content in change.adds.items() if is_small(path)}
-        for path, copy in self.fetch(oid, list(sent)).items():
-            content = sent[path]
-            wanted = content if isinstance(content, bytes) else content.read_bytes()
-            if hashlib.sha256(copy.read_bytes()).digest() != hashlib.sha256(wanted).digest():
-                raise CatalogError(
-                    f"{path} of {self.repo} came back other than it was sent (commit {oid}): something on the way changes files. "
-                    "Compare it with your own, and revert that commit on the Hub if it is damaged"
-                )
+        wanted = {path: content if isinstance(content, bytes) else content.read_bytes() for path, content in sent.items()}
+        copies = self.fetch(oid, list(sent))
+        return [path for path, copy in copies.items() if sha256(copy.read_bytes()).digest() != sha256(wanted[path]).digest()]
 
     def requests(self) -> set[str]:
         """Pull requests that are there."""
@@ -276,7 +279,7 @@ def settle(dataset: Dataset, changes: Callable[[State], Change | None]) -> Sent:
             doubtful = Doubt()
             if (change := changes(state)) is None:
                 return sent
-            doubtful = Doubt(change.sizes(), dataset.requests() if dataset.pull else set())
+            doubtful = Doubt(change, change.sizes(), dataset.requests() if dataset.pull else ())
             sent.add(dataset.send(change, state.oid), doubtful.sizes)
             tries, doubtful = 0, Doubt()
         except Again as again:
@@ -288,19 +291,19 @@ def settle(dataset: Dataset, changes: Callable[[State], Change | None]) -> Sent:
 class Doubt:
     """A commit that may have happened although its answer did not come."""
 
+    change: Change | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     requests: Iterable[str] = ()
 
     def arrived(self, dataset: Dataset, state: State) -> bool:
-        """Whether the Hub holds it; a pull request of it that was opened unheard is the one to go on with."""
-        if not self.sizes:
-            return False
-        if dataset.pull:
-            for ref in sorted(dataset.requests() - set(self.requests)):
-                if self.sizes.items() <= Dataset(dataset.repo, ref, may_create=False).state().files.items():
-                    dataset.revision, dataset.pull = ref, False
-                    return True
-        return self.sizes.items() <= state.files.items()
+        """Whether the Hub holds it, as it was sent; a pull request of it that was opened unheard is the one to go on with."""
+        refs = sorted(dataset.requests() - set(self.requests)) if dataset.pull and self.change else []
+        offers = [Dataset(dataset.repo, ref, may_create=False) for ref in refs]
+        for there, found in [(dataset, state), *((offer, offer.state()) for offer in offers)]:
+            if self.change and found.oid and self.sizes.items() <= found.files.items() and not there.altered(found.oid, self.change):
+                dataset.revision, dataset.pull = there.revision, dataset.pull and there is dataset
+                return True
+        return False
 
 
 def wait_or_give_up(dataset: Dataset, again: Again, tries: int, sent: Sent) -> None:
@@ -313,9 +316,10 @@ def wait_or_give_up(dataset: Dataset, again: Again, tries: int, sent: Sent) -> N
 
     if tries == TRIES or (tries > 2 and not again.answered and not sent.urls):
         held = f" {len(sent.urls)} commits are there and stay." if sent.urls else " Nothing was changed."
+        same = f"the same command with --revision {dataset.revision}" if dataset.revision.startswith("refs/pr/") else "the same command"
         raise CatalogError(
-            f"gave up on {dataset.repo} after {tries} tries: {again}.{held} Check the network and {constants.ENDPOINT}, then run the same "
-            "command again: it goes on from what is there"
+            f"gave up on {dataset.repo} after {tries} tries: {again}.{held} Check the network and {constants.ENDPOINT}, then run {same} "
+            "again: it goes on from what is there"
         ) from again
     wait = max(again.wait, min(2.0 ** (tries - 1), 30) * random.uniform(0.5, 1.5))  # two that met do not meet again
     print(f"{again}: try {tries + 1} of {TRIES} in {wait:.1f} s", file=sys.stderr)
