@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collect.config import Plan
     from collect.engines import Engine
     from collect.models import Located
-    from collect.publishing.remote import Sent
+    from collect.publishing.settling import Sent
     from collect.run import MakeEngine
 
 

@@ -13,7 +13,8 @@ from collect.dataset_card import CardFacts, card_text
 from collect.publishing.leaks import refuse_leaks
 from collect.publishing.local import Local, content_file, piece_files, pieces, progress, write_rows
 from collect.publishing.merging import check_together, guesses_in, merge, new_content
-from collect.publishing.remote import Change, Dataset, Rows, Sent, State, digests_of, settle
+from collect.publishing.remote import Change, Dataset, Rows, State, digests_of
+from collect.publishing.settling import Sent, settle
 
 FILES_PER_COMMIT = 200
 BYTES_PER_COMMIT = 1_000_000_000

@@ -17,7 +17,7 @@ from catalog.open import connect
 from collect import publish as publishing
 from collect.__main__ import main
 from collect.publish import Told, plan, publish
-from collect.publishing import local, remote
+from collect.publishing import local, settling
 from collect.publishing.compacting import compact_dataset
 from collect.publishing.merging import merge
 from collect.publishing.remote import DIGESTS, Dataset
@@ -272,7 +272,7 @@ def test_somebody_else_commits_meanwhile(hub: Hub, runs: Path, tmp_path: Path, w
 @pytest.mark.slow
 def test_two_publishers_at_once_both_end_up_in(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with runs of a model of its own and of one they share."""
-    monkeypatch.setattr(remote.random, "uniform", lambda low, high: low / 10)  # type: ignore[attr-defined]
+    monkeypatch.setattr(settling.random, "uniform", lambda low, high: low / 10)  # type: ignore[attr-defined]
     folders = [write_runs(tmp_path / name, models=(f"org/{name}@1",), tasks=(f"quiz/{name}",)) for name in ("x", "y")]
     for folder in folders:
         write_runs(folder, models=(A,))

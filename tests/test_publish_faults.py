@@ -17,7 +17,8 @@ from runs_by_hand import NAME, declare, held, n_commits, rows_of, sizes, write_r
 from catalog.errors import CatalogError
 from collect.publish import Publisher, Told
 from collect.publishing.local import Local
-from collect.publishing.remote import Dataset, Sent, settle
+from collect.publishing.remote import Dataset
+from collect.publishing.settling import Sent, settle
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # huggingface_hub's own call of its HTTP client
 

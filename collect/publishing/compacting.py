@@ -12,7 +12,8 @@ from catalog.open import NEWEST_WINS, SMALL_TABLES, card_of_checked, columns_of
 from collect.dataset_card import CardFacts, card_text
 from collect.publish import FILES_PER_COMMIT
 from collect.publishing.local import content_file, write_rows
-from collect.publishing.remote import Change, Dataset, Sent, State, is_small, settle
+from collect.publishing.remote import Change, Dataset, State, is_small
+from collect.publishing.settling import Sent, settle
 
 LARGE = {"samples": "itemset_id, item", **dict.fromkeys(("outcomes", "option_scores", "generations"), "run_id, item")}
 BIG = 100_000_000  # bytes from which a file is not written again
