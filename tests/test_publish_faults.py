@@ -53,12 +53,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], int]] = {  # name: (where, what, tr
 }
 
 
-QUICK = (
-    "429 with Retry-After on commit",
-    "cut in mid-upload of a large file",
-    "answer lost after the commit",
-    "line dead before the commit",
-)
+QUICK = ("429 with Retry-After on commit", "cut in mid-upload of a large file", "answer lost after the commit")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FAULTS])
