@@ -13,7 +13,7 @@ from catalog.open import LARGE_TABLES, SCHEMA_VERSION, SMALL_TABLES
 BEGIN, END = "<!-- your own words: begin -->", "<!-- your own words: end -->"
 OWN_WORDS = "What stands between these two comments is kept when the card is made anew."
 SHOWN = 50  # rows of a table in the card
-FRONT = re.compile(r"\s*---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.S)
+FRONT = re.compile(r"\A\s*---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.S)
 TAGS = ["evaluation", "language-models", "post-training", "forgetting", "forgetting-catalog"]
 SIZES = {"n<1K": 1e3, "1K<n<10K": 1e4, "10K<n<100K": 1e5, "100K<n<1M": 1e6, "1M<n<10M": 1e7, "10M<n<100M": 1e8, "100M<n<1B": 1e9}
 TABLES = ("outcomes", *SMALL_TABLES, *(table for table in LARGE_TABLES if table != "outcomes"))  # the first is the default
@@ -154,16 +154,16 @@ def listed(value: Any) -> list[Any]:
 
 
 def own_words(old: str | None) -> str:
-    """The hand-written section of the old card, or an empty one.
+    """The hand-written section of the old card; all of a card that was not made here; or an empty section.
 
     Raises:
         CatalogError: It has a begin without an end, or the reverse: what is between cannot be told.
     """
-    start = (old or "").find(BEGIN)
-    end = (old or "").rfind(END)
+    old = old or ""
+    start, end = old.find(BEGIN), old.rfind(END)
     if (start < 0) != (end < 0) or end < start:
         raise CatalogError(f"README.md on the Hub has only one of {BEGIN} and {END}, or in the wrong order: put both around your own words")
-    words = old[start + len(BEGIN) : end] if old and 0 <= start < end else f"\n<!-- {OWN_WORDS} -->\n"
+    words = old[start + len(BEGIN) : end] if start >= 0 else f"\n{FRONT.sub('', old, count=1).strip() or f'<!-- {OWN_WORDS} -->'}\n"
     return f"{BEGIN}{words}{END}"
 
 

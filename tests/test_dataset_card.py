@@ -88,6 +88,8 @@ def test_own_words_and_others_metadata_survive() -> None:
     assert front_of(card_text(facts(license_id="apache-2.0"), again))["license"] == "apache-2.0"
     with pytest.raises(CatalogError, match=r"the YAML in front of README.md of org/name cannot be read"):
         card_text(facts(), "---\na: [\n---\n")
+    theirs = card_text(facts(), "---\nlicense: mit\n---\n# Somebody's own card\n")
+    assert "# Somebody's own card" in theirs and front_of(theirs)["license"] == "mit" and card_text(facts(), theirs) == theirs
     with pytest.raises(CatalogError, match="has only one of"):
         card_text(facts(), again.replace(END, ""))
 
