@@ -1330,7 +1330,7 @@ WITH twice AS (
     SELECT 'models' AS place, model_id AS id FROM models UNION ALL SELECT 'tasks', task_id FROM tasks
     UNION ALL SELECT 'categories', map || ' ' || task_id FROM categories UNION ALL SELECT 'itemsets', itemset_id FROM itemsets
     UNION ALL SELECT 'protocols', protocol_id FROM protocols UNION ALL SELECT 'runs', CAST(run_id AS VARCHAR) FROM runs
-    UNION ALL SELECT 'pairs', pair_id FROM pairs UNION ALL SELECT 'pairs', before_id || ' -> ' || after_id FROM pairs
+    UNION ALL SELECT 'pairs', pair_id FROM pairs UNION ALL SELECT 'pairs of the same models', before_id || ' -> ' || after_id FROM pairs
     UNION ALL SELECT 'samples', itemset_id || ' item ' || item FROM samples
     UNION ALL SELECT 'samples', itemset_id || ' key ' || sample_key FROM samples
     UNION ALL SELECT 'option_scores', 'run ' || run_id || ' item ' || item FROM option_scores

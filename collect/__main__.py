@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collect.config import Plan
     from collect.engines import Engine
     from collect.models import Located
+    from collect.publishing.settling import Sent
     from collect.run import MakeEngine
 
 
@@ -127,13 +128,87 @@ def pair(args: argparse.Namespace) -> int:
     return 0
 
 
+def publish(args: argparse.Namespace) -> int:
+    """Send what is new in a runs folder to a dataset on the Hub; a second call sends nothing."""
+    from collect.publish import Told, plan
+    from collect.publish import publish as send
+    from collect.publishing.remote import Dataset
+
+    only_terminals_see_bars()
+    told = Told(args.with_text, args.license, tuple(args.allow_found))
+    dataset = Dataset(args.repo, args.revision, args.pr, args.private, may_create=not args.dry_run)
+    if args.dry_run:
+        from catalog.output import print_table, write_rows
+
+        sizes, commits = plan(args.runs, dataset, told)
+        rows = [[path, size] for path, size in sizes.items()]
+        (print_table if sys.stdout.isatty() else write_rows)(["path", "bytes"], rows)
+        print(
+            f"{len(sizes)} files, {sum(sizes.values()):,} bytes in {commits} commits would go to {args.repo}; nothing was sent",
+            file=sys.stderr,
+        )
+        return 0
+    return told_what_was_sent(send(args.runs, dataset, told), args.repo)
+
+
+def only_terminals_see_bars() -> None:
+    """The Hub's client draws its bars into log files too."""
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+
+
+def told_what_was_sent(sent: "Sent", repo: str) -> int:
+    """Say what came of it: addresses to standard output, the rest to standard error."""
+    if not sent.urls:
+        print(f"nothing to do: {repo} has it all", file=sys.stderr)
+        return 0
+    for url in dict.fromkeys(sent.urls):
+        print(url)
+    print(f"{len(sent.sizes)} files, {sum(sent.sizes.values()):,} bytes in {len(sent.urls)} commits to {repo}", file=sys.stderr)
+    return 0
+
+
 def compact(args: argparse.Namespace) -> int:
-    """Copy a runs folder into a catalog of few files: small tables as one file each, outcomes by model."""
+    """Few sorted files instead of many small ones: of a runs folder into a new folder, or of a dataset on the Hub in place."""
+    if (args.repo is None) == (args.source is None) or (args.repo is None) == (args.out is None):
+        raise CatalogError("compact wants either RUNS --out FOLDER, or --repo ORG/NAME")
+    if args.repo:
+        only_terminals_see_bars()
+        from collect.publishing.compacting import compact_dataset
+        from collect.publishing.remote import Dataset
+
+        return told_what_was_sent(compact_dataset(Dataset(args.repo, args.revision, args.pr, may_create=False)), args.repo)
     from collect.compact import compact as write
 
     write(args.source, args.out)
     print(f"{args.source} compacted into {args.out}", file=sys.stderr)
     return 0
+
+
+def add_hub_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The commands that gather runs into few files, here or on the Hub."""
+    p = commands.add_parser("compact", help=compact.__doc__, description=compact.__doc__)
+    p.set_defaults(call=compact)
+    p.add_argument("source", type=Path, nargs="?", help="runs folder")
+    p.add_argument("--out", type=Path, help="new catalog folder")
+    p.add_argument("--repo", metavar="ORG/NAME", help="dataset on the Hub, instead of folders")
+    p.add_argument("--revision", default="main", metavar="BRANCH", help="branch of it; default: main")
+    p.add_argument("--pr", action="store_true", help="offer it as a pull request")
+    p = commands.add_parser("publish", help=publish.__doc__, description=publish.__doc__)
+    p.set_defaults(call=publish)
+    p.add_argument("runs", type=Path, metavar="RUNS", help="catalog folder")
+    p.add_argument("--repo", required=True, metavar="ORG/NAME", help="dataset on the Hub; made where it is not there")
+    p.add_argument("--private", action="store_true", help="make it private when it is made")
+    p.add_argument("--revision", default="main", metavar="BRANCH", help="branch, made where it is not there; default: main")
+    p.add_argument("--pr", action="store_true", help="offer the runs as a pull request: takes no right to write")
+    p.add_argument("--dry-run", action="store_true", help="print files and sizes, send nothing")
+    p.add_argument("--with-text", action="store_true", help="publish generated texts too; they quote the items")
+    p.add_argument("--license", metavar="ID", help="licence of the dataset, for example apache-2.0 or cc-by-4.0")
+    p.add_argument(
+        "--allow-found", nargs="+", default=[], metavar="TABLE.COLUMN", help="text there may look private: it is meant to be public"
+    )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -188,10 +263,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--data-examples", type=int, help="training examples between the two")
     p.add_argument("--data-tokens", type=int, help="training tokens between the two")
     p.add_argument("--id", help="name of the pair; default: 'before -> after'")
-    p = commands.add_parser("compact", help=compact.__doc__, description=compact.__doc__)
-    p.set_defaults(call=compact)
-    p.add_argument("source", type=Path, help="runs folder")
-    p.add_argument("--out", type=Path, required=True, help="new catalog folder")
+    add_hub_commands(commands)
     return top
 
 

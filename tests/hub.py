@@ -155,7 +155,7 @@ class Handler(BaseHTTPRequestHandler):
         early = fault.cut if length and not fault.done else None
         request.body = self.rfile.read(length if early is None else early)
         request.received = len(request.body)
-        if early is not None:
+        if early is not None or request.received < length:  # cut by a fault, or the client is gone
             raise ConnectionAbortedError
         if fault.before:
             fault.before()

@@ -217,7 +217,7 @@ class Site:
 
     @route("POST", API + "/preupload/{rev}")
     def preupload(self, request: Request, kind: str, repo: str, rev: str) -> Reply:
-        found = self.target(request, kind, repo)
+        found = self.target(request, kind, repo, rev)
         commit, files = found.at(rev), []
         for asked in json.loads(request.body)["files"]:
             path, size, sample = asked["path"], asked["size"], base64.b64decode(asked["sample"])
@@ -226,16 +226,18 @@ class Site:
             files.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": there.etag if there else None})
         return as_json({"files": files, "commitOid": commit.oid})
 
-    def target(self, request: Request, kind: str, repo: str) -> Repo:
-        """The repository to write to; a pull request only takes the right to read it, and a token that writes."""
-        if "create_pr" not in request.query or request.user.role != "write":
-            return self.writable(request, kind, repo)
-        return self.readable(request, kind, repo)
+    def target(self, request: Request, kind: str, repo: str, rev: str) -> Repo:
+        """The repository to write to; a pull request, a new one or one's own, only takes the right to read it, and a token that writes."""
+        found = self.readable(request, kind, repo)
+        own = rev.startswith("refs/pr/") and found.at(rev).author == request.user.name
+        if ("create_pr" in request.query or own) and request.user.role == "write":
+            return found
+        return self.writable(request, kind, repo)
 
     @route("POST", PAGE + ".git/info/lfs/objects/batch")
     def lfs_batch(self, request: Request, kind: str, repo: str) -> Reply:
         asked, objects = json.loads(request.body), []
-        found = self.writable(request, kind, repo) if "ref" in asked else self.readable(request, kind, repo)
+        found = self.target(request, kind, repo, unquote(asked["ref"]["name"])) if "ref" in asked else self.readable(request, kind, repo)
         for oid, size in ((o["oid"], o["size"]) for o in asked["objects"]):
             objects.append({"oid": oid, "size": size})
             if oid not in found.lfs:
@@ -245,7 +247,9 @@ class Site:
 
     @route("PUT GET HEAD", "/lfs/{kind}s/{repo}/{oid}")
     def large_file(self, request: Request, kind: str, repo: str, oid: str) -> Reply:
-        found = self.repos[kind, repo]
+        found = self.repos.get((kind, repo))
+        if found is None:
+            raise Refusal(404, "Repository not found", "RepoNotFound")
         if "Authorization" in request.headers:
             raise Refusal(400, "Only one auth mechanism allowed")
         if request.method != "PUT":
@@ -259,7 +263,7 @@ class Site:
 
     @route("POST", API + "/commit/{rev}")
     def take_commit(self, request: Request, kind: str, repo: str, rev: str) -> Reply:
-        found = self.target(request, kind, repo)
+        found = self.target(request, kind, repo, rev)
         head, *lines = [json.loads(line) for line in request.body.splitlines()] or [{}]
         about = head.get("value", {})
         if head.get("key") != "header" or not about.get("summary"):

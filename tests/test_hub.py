@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from http.client import HTTPConnection, RemoteDisconnected
 from pathlib import Path
+from socket import SHUT_WR
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -427,3 +429,18 @@ def test_a_hub_that_is_down_leaves_the_cache(hub: Hub, commit: Callable[..., str
     assert snapshot_download(NAME, repo_type="dataset") == folder
     with pytest.raises(LocalEntryNotFoundError):
         snapshot_download("org/other", repo_type="dataset")
+
+
+def test_a_client_that_is_gone_in_the_middle_changed_nothing(hub: Hub, api: HfApi) -> None:
+    """A commit whose last lines never came is none, though what came of it reads well."""
+    lines = [{"key": "header", "value": {"summary": "half"}}, {"key": "file", "value": {"path": "a.txt", "content": "MQ=="}}]
+    body = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    line = HTTPConnection(hub.url.removeprefix("http://"))
+    line.putrequest("POST", f"/api/datasets/{NAME}/commit/main")
+    line.putheader("Authorization", f"Bearer {os.environ['HF_TOKEN']}")
+    line.putheader("Content-Length", str(len(body) + 10))
+    line.endheaders(body)
+    line.sock.shutdown(SHUT_WR)
+    with pytest.raises(RemoteDisconnected):
+        line.getresponse()
+    assert list(hub.files(NAME)) == [".gitattributes"]
