@@ -98,6 +98,7 @@ def intervals(rows: Sequence[Row], by: str, colours: dict[str, str], x_title: st
     a value is drawn by its tick alone.
     """
     known = [name for name in ("value", "low", "high", "raw", "ceiling") if any(row.get(name) is not None for row in rows)]
+    known = known or ["value", "low", "high"]  # of nothing, an empty chart
     values = [{name: row.get(name) for name in (by, "what", *known)} for row in rows]
     base = alt.Chart(alt.Data(values=values)).encode(
         y=alt.Y(f"{by}:N", title=None, sort=None), yOffset=alt.YOffset("what:N", sort=list(colours)), color=coloured("what", colours),

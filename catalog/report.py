@@ -18,13 +18,13 @@ from catalog.errors import CatalogError
 from catalog.names import map_for
 from catalog.report_data import Pair, Row, ask
 from catalog.report_page import Html, code, escaped, page, table
-from catalog.report_parts import body, interval, plural, short
+from catalog.report_parts import body, interval, plural, share, short
 
 if TYPE_CHECKING:
     from catalog.items import Item
 
-INDEX = ["pair", "setting", "items", "replicates", "lost %", "gained %", "beyond", "lost [95%]", "gained [95%]", "notes"]
-BEYOND = {"f_exch_x": "own noise", "f_sym": "own noise", "f_known": "guessing, unchecked"}
+INDEX = ["pair", "setting", "items", "replicates", "lost [95%]", "gained [95%]", "less", "raw lost", "raw gained", "notes"]
+BEYOND = {"f_exch_x": "own noise", "f_sym": "own noise", "f_known": "unchecked"}
 
 
 def write_report(
@@ -139,9 +139,9 @@ def index_rows(pair: Pair, regime: str | None) -> list[list[object]]:
     for setting in pair.settings:
         found = pair.of("headline", setting)
         row: Row = found[0] if found else {}
-        numbers = [interval(row, "f", ""), interval(row, "bt", ""), BEYOND[row["metric"]]] if row else ["", "", "no mean"]
         beyond = ["", ""] if row.get("lost") is None else [interval(row, "lost", ""), interval(row, "gained", "")]
-        rows.append([link, setting, row.get("n_items"), row.get("n_replicates"), *numbers, *beyond, len(pair.warnings) or ""])
+        raw = [BEYOND[row["metric"]], share(row["f"]), share(row["bt"])] if row else ["no mean", "", ""]
+        rows.append([link, setting, row.get("n_items"), row.get("n_replicates"), *beyond, *raw, len(pair.warnings) or ""])
     return rows
 
 
@@ -152,8 +152,9 @@ def index_page(rows: list[list[object]], skipped: list[str]) -> str:
     return page(
         "Forgotten and gained: all pairs",
         f"""<h1>What was forgotten, what was gained: all pairs</h1>
-<p>Percent of items with 95% intervals, means over categories. <em>Lost</em> and <em>gained</em> to the right are beyond both models' own
-noise where replicates tell it; unchecked otherwise. Notes: what must be known before a pair's numbers.</p>
+<p>Percent of items, means over categories. <em>Lost</em> and <em>gained</em> are less both models' own noise where replicates tell it;
+<em>unchecked</em>, less guessing only, which reads partial knowledge as change. <em>Raw</em> is as counted. <em>Notes</em>: how many things
+must be known before a pair's numbers.</p>
 {without}{table(INDEX, rows, left=2)}
 <p class="note">These numbers are those of the view <code>pair_metrics</code>.</p>""",
         charts=False,

@@ -30,7 +30,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .8rem;margin:.5r
 .scroll{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.85rem;margin:.5rem 0}
 th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap;vertical-align:top}
-th.left,td.left{text-align:left}strong{white-space:nowrap}
+th.left,td.left{text-align:left;white-space:normal;min-width:6rem}strong{white-space:nowrap}
 thead th{color:var(--soft);font-weight:600}
 figure{margin:.8rem 0;overflow-x:auto}.chart{display:block;width:100%;min-width:19rem}
 .chart svg{display:block;max-width:100%;height:auto;font-family:system-ui,sans-serif}
@@ -49,7 +49,8 @@ dl{grid-template-columns:1fr}dt{margin-top:.3rem}}
 .scroll,figure,pre{overflow:visible}pre{white-space:pre-wrap}table{font-size:7pt}th,td{padding:.1rem .3rem}summary,a{color:inherit}}
 """
 
-# A chart that fails says so in its place. A click on a category fades the others in every chart; a click beside the bars ends it.
+# A chart that fails says so in its place. Long names are cut on narrow screens, or they would leave no room for the bars.
+# A click on a category fades the others in every chart; a click beside the bars ends it.
 # On paper tables and items are open. A print in a dark scheme is light: the colours of STYLE are of the screen.
 SCRIPT = """
 const views = [];
@@ -57,6 +58,7 @@ const name = (item) => item && item.datum && (item.datum.category ?? (item.mark.
 const pick = (category) => views.forEach((view) => view.signal("picked", category).runAsync());
 for (const box of document.querySelectorAll(".chart")) {
   const spec = JSON.parse(document.getElementById(box.dataset.spec).textContent);
+  if (box.clientWidth < 480) spec.config.axis.labelLimit = 100;
   vegaEmbed(box, spec, {renderer: "svg", actions: false, ast: true, defaultStyle: false}).then(({view}) => {
     box.dataset.drawn = "yes";
     if (box.dataset.by !== "category") return;

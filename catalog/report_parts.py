@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Texts = dict[tuple[str, str], Item]  # by task and sample_key
 
 SHOWN_WARNINGS = 8
-NOISE, UNREAD, REST, WRONG = "own noise", "not readable", "the rest", "wrong answer, noise unknown"
+NOISE, UNREAD, REST, WRONG = "own noise", "not readable", "the rest", "wrong, noise unknown"
 PART_COLOURS = {NOISE: "#bdbdbd", UNREAD: "#81b7dd", REST: "#d95f02"}
 UNCHECKED_COLOURS = {UNREAD: "#81b7dd", WRONG: "#d95f02"}
 PARTS_CHECKED = (
@@ -51,6 +51,13 @@ def plural(n: int, noun: str, many: str | None = None) -> str:
 def short(model_id: str) -> str:
     """A model's name without organisation and revision."""
     return model_id.split("@", 1)[0].rsplit("/", 1)[-1] or model_id
+
+
+def named(categories: list[str], of: int) -> str:
+    """Which categories a remark is about, where they are few enough to be read."""
+    if len(categories) == of > 1:
+        return "all categories"
+    return escaped(", ".join(categories)) if len(categories) <= 6 else f"{len(categories)} of {of} categories"
 
 
 def warnings(pair: Pair) -> str:
@@ -125,12 +132,11 @@ def categories(pair: Pair, setting: str, chart_id: str) -> str:
         "accuracy above chance before (what there was to lose) and after (what can have been gained)."
     )
     if sparse := [row["category"] for row in rows if row["sparse"]]:
-        caption += f" Few items or flips, not to be ranked: {escaped(', '.join(sparse))}."
+        caption += f" Few items or flips, not to be ranked: {named(sparse, len(rows))}."
     if unchecked := [row["category"] for row in rows if str(row["knowledge_method"]).endswith("unchecked")]:
-        which = "all categories" if len(unchecked) == len(rows) else ", ".join(unchecked)
-        caption += f" Unchecked against own noise: {escaped(which)}."
+        caption += f" Unchecked against own noise: {named(unchecked, len(rows))}."
     if unknown := [row["category"] for row in rows if row["f_knowledge"] is None]:
-        caption += f" Not known beyond luck, tick only: {escaped(', '.join(unknown))}."
+        caption += f" Not known beyond luck, tick only: {named(unknown, len(rows))}."
     return figure(chart_id, charts.pickable(charts.beyond_luck(rows), "category"), "category", caption, behind)
 
 
@@ -147,7 +153,7 @@ def parts(pair: Pair, setting: str, chart_id: str) -> str:
     behind = table(columns, [[r["category"], *(share(r[name]) for name in ("f", "noise", "unread", "rest"))] for r in rows])
     caption = PARTS_CHECKED if checked else PARTS_UNCHECKED
     if checked and (unknown := [row["category"] for row in rows if row["noise"] is None]):
-        caption += f" Noise not known for every item: {escaped(', '.join(unknown))}."
+        caption += f" Noise not known for every item: {named(unknown, len(rows))}."
     spec = charts.pickable(charts.parts(values, "category", PART_COLOURS if checked else UNCHECKED_COLOURS), "category")
     return figure(chart_id, spec, "category", caption, behind)
 

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from models import DEMO
 
-from catalog import connect
 from catalog.__main__ import main, parser
 from collect.__main__ import parser as collect_parser
 

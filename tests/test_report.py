@@ -133,7 +133,7 @@ def test_trouble_is_said(page):
         "Of 1 item in 1 task, 1 replicate, it lost <strong>100.0% [20.7, 100.0]</strong>" in words and "<strong>Unchecked</strong>" in words
     )
     assert "not to be ranked: Lone" in section and "No task moved with q below .05" in section
-    assert "own noise: all categories" in section and "how much is noise is not known" in section and "1 item forgotten" in section
+    assert "own noise: Lone." in section and "how much is noise is not known" in section and "1 item forgotten" in section
     words, section = section_of(page, "several")
     assert "Beyond luck: not known for these items" in words and "Not known beyond luck, tick only: Several" in section
     assert "No item was forgotten." in section
@@ -214,7 +214,7 @@ def test_index_of_all_pairs(asked, tmp_path, capsys):
     index = (out / "index.html").read_text(encoding="utf-8")
     links = {value for name, value in Elements(index).attributes if name == "href" and value.endswith(".html")}
     assert links == {file_name(BEFORE, AFTER)} and {p.name for p in out.iterdir()} == {"index.html", *links}
-    assert index.count("</tr>") == 1 + 6 and "<td>50.0 [" in index and "guessing, unchecked" in index
+    assert index.count("</tr>") == 1 + 6 and "<td>62.5 [" in index and "<td>50.0</td>" in index and "<td>unchecked</td>" in index
     assert HOSTILE not in index and "they share no task" in index and "<script" not in index
     assert main(["report", "--all", "-o", str(out)]) == 0 and [p.name for p in out.parent.iterdir()] == [
         "pages"
@@ -312,7 +312,7 @@ def test_charts_hold_the_rows(shipped, con_shipped, ids):
     part_of = page.specs["c0p-spec"]["data"]["values"]
     assert [sum(p["value"] for p in part_of if p["category"] == r["category"]) for r in rows] == pytest.approx([100 * r["f"] for r in rows])
     assert {p["part"] for p in part_of} == {"own noise", "not readable", "the rest"}
-    assert {p["part"] for p in page.specs["c1p-spec"]["data"]["values"]} == {"not readable", "wrong answer, noise unknown"}
+    assert {p["part"] for p in page.specs["c1p-spec"]["data"]["values"]} == {"not readable", "wrong, noise unknown"}
     assert shipped.count("The numbers of this chart") == 12 and f">{percent(rows[1]['f_max'])}<" in shipped
 
 
