@@ -23,7 +23,7 @@ from catalog.report_parts import body, interval, plural, share, short
 if TYPE_CHECKING:
     from catalog.items import Item
 
-INDEX = ["pair", "setting", "items", "replicates", "lost [95%]", "gained [95%]", "less", "raw lost", "raw gained", "notes"]
+INDEX = ["pair", "setting", "items", "lost [95%]", "gained [95%]", "less", "raw lost", "raw gained", "notes"]
 BEYOND = {"f_exch_x": "own noise", "f_sym": "own noise", "f_known": "unchecked"}
 
 
@@ -134,14 +134,15 @@ def folder_at_once(out: Path) -> Iterator[Path]:
 def index_rows(pair: Pair, regime: str | None) -> list[list[object]]:
     """A row for each setting of a pair."""
     about = f"{escaped(short(pair.before))} → {escaped(short(pair.after))}"
-    link = Html(f'<a href="{file_name(pair.before, pair.after)}">{about}</a><br><span class="tag">{escaped(regime or "")}</span>')
+    link = f'<a href="{file_name(pair.before, pair.after)}">{about}</a>'
+    kind = f'<br><span class="tag">{escaped(regime)}</span>' if regime else ""  # once, under the first setting
     rows: list[list[object]] = []
     for setting in pair.settings:
         found = pair.of("headline", setting)
         row: Row = found[0] if found else {}
         beyond = ["", ""] if row.get("lost") is None else [interval(row, "lost", ""), interval(row, "gained", "")]
         raw = [BEYOND[row["metric"]], share(row["f"]), share(row["bt"])] if row else ["no mean", "", ""]
-        rows.append([link, setting, row.get("n_items"), row.get("n_replicates"), *beyond, *raw, len(pair.warnings) or ""])
+        rows.append([Html(link + ("" if rows else kind)), setting, row.get("n_items"), *beyond, *raw, len(pair.warnings) or ""])
     return rows
 
 

@@ -30,7 +30,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .8rem;margin:.5r
 .scroll{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.85rem;margin:.5rem 0}
 th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap;vertical-align:top}
-th.left,td.left{text-align:left;white-space:normal;min-width:6rem}strong{white-space:nowrap}
+th.left,td.left{text-align:left;white-space:normal;min-width:8rem}strong{white-space:nowrap}
 thead th{color:var(--soft);font-weight:600}
 figure{margin:.8rem 0;overflow-x:auto}.chart{display:block;width:100%;min-width:19rem}
 .chart svg{display:block;max-width:100%;height:auto;font-family:system-ui,sans-serif}

@@ -1,6 +1,6 @@
 """Pairs for the tests of reports: names that try to break out of a page, and a setting for each kind of trouble."""
 
-HOSTILE = """</script><script>window.owned=1</script><img src=x onerror="window.owned=1">"""
+HOSTILE = """</script x><!--<script>window.owned=1</script><img src=x onerror="window.owned=1">"""
 BEFORE = f"org's/\"{HOSTILE}@1"
 AFTER = f"org/&amp;<b>{HOSTILE}@2"
 SETTING, CATEGORY = f"a{HOSTILE}", f"c'{HOSTILE}${{1}}"

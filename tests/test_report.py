@@ -164,6 +164,7 @@ def test_hostile_names(page, catalog_by_hand):
     read = Elements(page)
     assert not {"img", "b"} & set(read.tags) and read.tags.count("script") == 2 + len(read.specs) == 2 + 20
     assert {row["category"] for row in read.specs["c0q-spec"]["data"]["values"]} == {CATEGORY}
+    assert not any("<" in text for attributes, text in read.scripts if attributes.get("type"))
     assert len(catalog_by_hand.execute(read.pre[2]).fetchall()) == 15 and len(catalog_by_hand.execute(read.pre[3]).fetchall()) == 41
     assert re.fullmatch(r"[a-z0-9.-]+", file_name(BEFORE, AFTER)) and file_name(BEFORE, AFTER) != file_name(AFTER, BEFORE)
     assert file_name("a/x_y", "b") != file_name("a/x-y", "b") and len(file_name("m" * 500, "n" * 500)) < 120
