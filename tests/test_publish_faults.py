@@ -139,7 +139,7 @@ def test_a_changed_file_is_noticed(hub: Hub, prepared: Local, tmp_path: Path, mo
 def test_something_that_is_no_table_is_named(hub: Hub, prepared: Local, tmp_path: Path) -> None:
     """An error page saved as Parquet on the Hub: named, and nothing is sent."""
     hub.commit(NAME, {"runs/0123456789abcdef.parquet": b"<html>502</html>"})
-    with pytest.raises(CatalogError, match=r"0123456789abcdef.parquet cannot be read as Parquet"):
+    with pytest.raises(CatalogError, match=r"0123456789abcdef.parquet is a web page, not Parquet"):
         go(prepared, tmp_path)
     assert n_commits(hub) == 1
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from catalog.errors import CatalogError
-from catalog.open import first_line
+from catalog.guard import first_line
 
 TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
 ADVICE = {

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
-from catalog.open import SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql
+from catalog.open import SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql, told_by
 from collect.publishing.faults import Again, explained
 
 if TYPE_CHECKING:
@@ -209,17 +209,17 @@ def read_small(found: Mapping[str, Path]) -> tuple[dict[str, Rows], dict[str, di
     """
     files: dict[str, list[str]] = {table: [] for table in SMALL_TABLES}
     digests: dict[str, dict[str, str]] = {}
-    cards = []
+    cards = {}
     for path, copy in sorted(found.items()):
         table = path.split("/")[0]
         if card := card_of_checked(table, str(copy)):
-            cards.append(json.loads(card))
+            cards[path] = card
         digests.setdefault(table, {}).update(digests_of(copy))
         if table in files:
             files[table].append(str(copy))
     con = empty_tables().cursor()
     con.execute("BEGIN")
-    load_small(con, files, cards)
+    load_small(con, files, told_by(cards))
     rows = {table: con.sql(f"SELECT {columns_of(table)} FROM {table} ORDER BY {key}").to_arrow_table().to_pylist()
             for table, key in SMALL_TABLES.items()}  # fmt: skip
     con.execute("ROLLBACK")
