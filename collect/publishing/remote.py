@@ -13,6 +13,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
+from catalog.hub import COMMIT
 from catalog.open import SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql, told_by
 from collect.publishing.faults import Again, explained
 
@@ -76,6 +77,8 @@ class Dataset:
             raise CatalogError(f"--repo wants ORG/NAME: {error}") from error
         if "/" not in self.repo:
             raise CatalogError(f"--repo wants ORG/NAME, found {self.repo!r}")
+        if COMMIT.fullmatch(self.revision):
+            raise CatalogError(f"--revision wants a branch, found the commit {self.revision}: nothing can be added to that")
         self.api = HfApi()
 
     def head(self) -> str | None:
@@ -89,7 +92,7 @@ class Dataset:
                 return None
             if self.pull or not self.may_create:
                 raise
-            self.api.create_repo(self.repo, repo_type=KIND, private=self.private or None, exist_ok=True)
+            self.create()
             info = self.api.repo_info(self.repo, repo_type=KIND)
         if self.private and not info.private:
             raise CatalogError(f"{self.repo} is there already and is public: make it private in its settings, or leave --private away")
@@ -103,6 +106,24 @@ class Dataset:
             if self.may_create and not self.pull:
                 self.api.create_branch(self.repo, branch=self.revision, repo_type=KIND, exist_ok=True)
             return info.sha
+
+    def create(self) -> None:
+        """Make the dataset.
+
+        Raises:
+            CatalogError: The token may not; a pull request needs a dataset that is there.
+        """
+        from huggingface_hub.errors import HfHubHTTPError
+
+        try:
+            self.api.create_repo(self.repo, repo_type=KIND, private=self.private or None, exist_ok=True)
+        except HfHubHTTPError as error:
+            if error.response.status_code != 403:
+                raise
+            raise CatalogError(
+                f"there is no dataset {self.repo}, and your token may not make one ({error.server_message or 403}): "
+                "give --repo a name of your own, or log in with a token that may: `hf auth login`"
+            ) from error
 
     def state(self) -> State:
         """What the head of the branch holds, its small tables downloaded and checked."""
@@ -123,7 +144,10 @@ class Dataset:
             return State(oid, files)
         readme = found.pop("README.md", None)
         rows, digests = read_small(found)
-        return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None)
+        try:
+            return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None)
+        except UnicodeDecodeError as error:
+            raise CatalogError(f"README.md of {self.repo} is not UTF-8: mend it on the Hub, then run the same command again") from error
 
     def fetch(self, oid: str, paths: list[str]) -> dict[str, Path]:
         """Files of a commit, from the cache where they are there; path -> local file."""
@@ -235,6 +259,9 @@ def empty_tables() -> duckdb.DuckDBPyConnection:
 
 
 def digests_of(file: Any) -> dict[str, str]:
-    """The digests in a Parquet file's metadata; none where another program wrote it."""
-    told: dict[str, str] = json.loads((pq.read_schema(file).metadata or {}).get(DIGESTS.encode(), b"{}"))
-    return told
+    """The digests in a Parquet file's metadata; none where another program wrote it, or wrote something else there."""
+    try:
+        told = json.loads((pq.read_schema(file).metadata or {}).get(DIGESTS.encode(), b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
