@@ -2,7 +2,8 @@
 
 import glob
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
 from catalog.hub import COMMIT
-from catalog.open import SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql, told_by
+from catalog.open import SCHEMA_VERSION, SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql, told_by
 from collect.publishing.faults import Again, explained
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class State:
     rows: Mapping[str, Rows] = field(default_factory=lambda: {table: [] for table in SMALL_TABLES})
     digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # "runs", "itemsets" -> id -> digest
     readme: str | None = None
+    newer: Collection[str] = ()  # paths of small files that a newer minor version of the package wrote
 
     def of_table(self, table: str) -> list[str]:
         """Paths of a table's files."""
@@ -144,8 +146,9 @@ class Dataset:
             return State(oid, files)
         readme = found.pop("README.md", None)
         rows, digests = read_small(found)
+        newer = [path for path, copy in found.items() if is_newer(copy)]
         try:
-            return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None)
+            return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None, newer)
         except UnicodeDecodeError as error:
             raise CatalogError(f"README.md of {self.repo} is not UTF-8: mend it on the Hub, then run the same command again") from error
 
@@ -248,6 +251,25 @@ def read_small(found: Mapping[str, Path]) -> tuple[dict[str, Rows], dict[str, di
             for table, key in SMALL_TABLES.items()}  # fmt: skip
     con.execute("ROLLBACK")
     return rows, digests
+
+
+def is_newer(file: Path) -> bool:
+    """Whether a newer minor version of the package wrote it, which may say more than this one can write."""
+    version = (pq.read_schema(file).metadata or {}).get(b"schema_version", b"").decode()
+    return [int(n) for n in re.findall(r"\d+", version)] > [int(n) for n in SCHEMA_VERSION.split(".")]
+
+
+def refuse_to_rewrite(repo: str, newer: Collection[str]) -> None:
+    """Refuse to replace what a newer minor version wrote.
+
+    Raises:
+        CatalogError: There is any such file.
+    """
+    if newer:
+        raise CatalogError(
+            f"{min(newer)} of {repo} was written by a newer version of this package, which may say more than this one knows; to write it "
+            "again would lose that: pip install --upgrade forgetting-catalog"
+        )
 
 
 @cache
