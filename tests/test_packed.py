@@ -40,6 +40,12 @@ def test_counts_are_those_of_the_transitions(con):
     assert counted == by_row and len(counted) > 20
 
 
+def test_as_many_options_as_fit_into_the_table(con):
+    """The last of 32,767 options has a code of its own."""
+    codes = con.sql("SELECT list(answer_code(FALSE, 'ok', p) ORDER BY p) FROM (SELECT unnest([0, 32765, 32766]::SMALLINT[]) AS p)").fetchall()
+    assert codes == [([3, 32768, 32769],)]
+
+
 def test_two_item_lists_of_a_task(fill, con):
     """Items keep their bit in every item list of a task: paired by key, whatever the order and length."""
     fill.task("x/t", [4] * 130)
