@@ -42,7 +42,9 @@ def test_counts_are_those_of_the_transitions(con):
 
 def test_as_many_options_as_fit_into_the_table(con):
     """The last of 32,767 options has a code of its own."""
-    codes = con.sql("SELECT list(answer_code(FALSE, 'ok', p) ORDER BY p) FROM (SELECT unnest([0, 32765, 32766]::SMALLINT[]) AS p)").fetchall()
+    codes = con.sql(
+        "SELECT list(answer_code(FALSE, 'ok', p) ORDER BY p) FROM (SELECT unnest([0, 32765, 32766]::SMALLINT[]) AS p)"
+    ).fetchall()
     assert codes == [([3, 32768, 32769],)]
 
 
