@@ -91,6 +91,8 @@ def test_hostile_names_do_not_run(opened):
     assert "<script>" in page.locator("#vg-tooltip-element").inner_text() and page.evaluate("window.owned") is None
     index = opened("all/index.html")
     index.locator("a[href$='.html']").first.click()
+    index.wait_for_url(f"**/{file_name(BEFORE, AFTER)}")
+    index.wait_for_selector(".chart[data-drawn]")
     index.wait_for_function(DRAWN)
     assert index.evaluate("window.owned") is None and index.locator(".chart svg").count() == 20
 
