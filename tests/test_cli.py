@@ -227,6 +227,7 @@ def test_help_is_quick_to_import():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_cached_schema_is_the_schema(tmp_path, monkeypatch):
     """What is copied from the cache is what executing schema.sql makes; without a cache, or with a broken one, it is executed."""
     import duckdb
