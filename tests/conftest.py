@@ -49,8 +49,8 @@ PACKED_TOO = ("test_metrics", "test_against_reference", "test_packed")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The metric tests run on rows and on packed catalogs."""
     if "con" in metafunc.fixturenames and metafunc.module.__name__ in PACKED_TOO:
-        # the simulations say what a metric assumes, not how it is stored
-        packed = pytest.param("packed", marks=[pytest.mark.slow] * (metafunc.function.__name__ == "test_simulated_truth"))
+        # packed against the reference is slow: test_packed and test_properties compare packed with rows, and rows with the reference
+        packed = pytest.param("packed", marks=[pytest.mark.slow] * (metafunc.module.__name__ == "test_against_reference"))
         metafunc.parametrize("con", ["rows", packed], indirect=True)
 
 
