@@ -13,14 +13,14 @@ from catalog.errors import CatalogError
 from catalog.items import Itemset, itemsets, read_items
 from collect.cards import Job, card_of, sample_rows
 from collect.config import Plan
-from collect.engines import Engine, Generated, GenerateRequest, Sampling, Scored, ScoreRequest
+from collect.engines import Engine, Generated, GenerateRequest, Sampling, Scored, ScoreRequest, seed_of
 from collect.extract import Grade, grade
 from collect.models import Located, locate
-from collect.protocols import LETTERS, Ask, Protocol, continuations, option_order, pick_shots, prompt
+from collect.protocols import LETTERS, Ask, Protocol, continuations, examples, option_order, pick_shots, prompt
 from collect.store import check_folder, merge_pairs, read_card, run_file, write_run
 
 MakeEngine = Callable[[Located], Engine]
-Asked = tuple[list[list[int]], list[str]]  # option orders and prompts of a job's items
+Asked = tuple[list[list[int]], list[str], list[str]]  # option orders, prompts, and the examples these begin with, of a job's items
 Tables = dict[str, list[dict[str, Any]]]
 GROUP = 512  # items asked together: what a kill loses at most, unless one task has more
 
@@ -216,11 +216,11 @@ def run_group(out: Path, jobs: Sequence[Job], engine: Engine, contributor: str |
     results = iter(score_all(jobs, asked, engine, advance) if scored else generate_all(jobs, asked, engine, advance))
     seconds_per_item = (time.monotonic() - began) / sum(len(job.itemset.items) for job in jobs)
     n = 0
-    for job, (orders, _) in zip(jobs, asked, strict=True):
+    for job, (orders, _, _) in zip(jobs, asked, strict=True):
         own = [next(results) for _ in orders]
         for protocol in job.protocols:
             rows = score_rows(job, protocol, orders, own) if scored else generation_rows(job, protocol, orders, own)
-            seed = group_seed(jobs) if protocol.varies else None
+            seed = job.run_id(protocol) if protocol.varies else None
             told = {"contributor": contributor, "rng_seed": seed, "wall_s": round(seconds_per_item * len(orders), 3)}
             card = card_of(job, protocol, engine, told)
             write_run(out, card, sample_rows(job.itemset), rows)
@@ -228,25 +228,21 @@ def run_group(out: Path, jobs: Sequence[Job], engine: Engine, contributor: str |
     return n
 
 
-def group_seed(jobs: Sequence[Job]) -> int:
-    """The random seed of runs asked together: the id of the first, so that no two groups share random numbers."""
-    return jobs[0].run_id(jobs[0].protocols[0])
-
-
 def prompts_of(job: Job) -> Asked:
     """Option orders and prompts of every item of a job; protocols of one pass share them."""
     protocol, items, keys = job.protocols[0], job.itemset.items, job.itemset.keys
     orders = [option_order(protocol, key, len(item.choices), job.replicate) for item, key in zip(items, keys, strict=True)]
     shots = pick_shots(protocol.shots, items, keys)
-    return orders, [prompt(protocol, item, order, shot) for item, order, shot in zip(items, orders, shots, strict=True)]
+    prompts = [prompt(protocol, item, order, shot) for item, order, shot in zip(items, orders, shots, strict=True)]
+    return orders, prompts, [examples(protocol, shot) for shot in shots]
 
 
 def score_all(jobs: Sequence[Job], asked: Sequence[Asked], engine: Engine, advance: Callable[[int], None]) -> list[Any]:
     """Score the options of every item of the jobs, in order."""
     requests = [
-        ScoreRequest(text, tuple(continuations(job.protocols[0], item, order)), job.protocols[0].template == "model")
-        for job, (orders, prompts) in zip(jobs, asked, strict=True)
-        for text, item, order in zip(prompts, job.itemset.items, orders, strict=True)
+        ScoreRequest(text, tuple(continuations(job.protocols[0], item, order)), job.protocols[0].template == "model", lead)
+        for job, (orders, prompts, leads) in zip(jobs, asked, strict=True)
+        for text, item, order, lead in zip(prompts, job.itemset.items, orders, leads, strict=True)
     ]
     return engine.score(requests, advance)
 
@@ -270,8 +266,12 @@ def score_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], scored
 def generate_all(jobs: Sequence[Job], asked: Sequence[Asked], engine: Engine, advance: Callable[[int], None]) -> list[Any]:
     """Generate an answer to every item of the jobs, in order."""
     protocol = jobs[0].protocols[0]
-    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), group_seed(jobs))
-    requests = [GenerateRequest(text, protocol.template == "model") for _, prompts in asked for text in prompts]
+    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), 0)
+    requests = [
+        GenerateRequest(text, protocol.template == "model", seed_of(job.run_id(job.protocols[0]), key))
+        for job, (_, prompts, _) in zip(jobs, asked, strict=True)
+        for text, key in zip(prompts, job.itemset.keys, strict=True)
+    ]
     return engine.generate(requests, sampling, advance)
 
 

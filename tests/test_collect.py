@@ -389,11 +389,11 @@ def test_names_hold_dots(tmp_path):
     assert locate(model_from_argument(f"me/mine@1={copy}")).model_id == "me/mine@1"
 
 
-def test_stored_seed_is_the_seed_used(tmp_path):
-    """Runs asked together share one seed and say so."""
+def test_every_run_has_its_own_seed(tmp_path):
+    """A run's random numbers are its own, whatever is asked beside it: the stored seed is the run's id."""
     out = tmp_path / "r"
     assert run(out, "--protocol", "cot", "--max-new-tokens", "2", *TASKS) == 0
-    assert connect(out).sql("SELECT count(DISTINCT rng_seed), count(*) FROM runs").fetchall() == [(1, 2)]
+    assert connect(out).sql("SELECT count(DISTINCT rng_seed), count(*) FROM runs WHERE rng_seed = run_id").fetchall() == [(2, 2)]
 
 
 def test_a_later_run_that_says_less_takes_nothing_away(tmp_path):
