@@ -66,13 +66,18 @@ class Generated:
     error: str | None = None
 
 
-class Engine(Interface):
+class Asked(Interface):
+    """What decides how a model is asked."""
+
+    dtype: str
+    has_template: bool
+
+
+class Engine(Asked, Interface):
     """What collect/run.py needs of an engine."""
 
     name: str
-    dtype: str
     hardware: str
-    has_template: bool
     chat_template_sha256: str | None
 
     def n_params(self) -> int | None:

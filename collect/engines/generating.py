@@ -84,7 +84,7 @@ class Generation:
     def room(self) -> int:
         """Rows that fit beside those in progress."""
         longest = max(row.cost for row in (self.queue[-1], *(self.running.rows if self.running else ())))
-        return max(1, self.engine.budget // longest) - (len(self.running.rows) if self.running else 0)
+        return int(max(1, self.engine.budget // longest)) - (len(self.running.rows) if self.running else 0)
 
     def begin_again(self) -> None:
         """After memory ran out: half the budget; rows in progress go back to the queue, and will draw the same numbers."""

@@ -40,20 +40,18 @@ class Packed:
     """A batch as tensors, and where in it every scored token is predicted.
 
     ids, positions: int64 (rows, width). mask: bool (rows, width, past + width), what a token may see.
-    rows, columns, targets: where each scored token is predicted, and which it is. counts: scored tokens of every option.
+    where: row and column in which each scored token is predicted, and the token. counts: scored tokens of every option.
     """
 
     ids: torch.Tensor
     positions: torch.Tensor
     mask: torch.Tensor
-    rows: list[int]
-    columns: list[int]
-    targets: list[int]
+    where: list[tuple[int, int, int]]
     counts: list[int]
 
     def sums(self, logits: torch.Tensor) -> list[float]:
         """Summed log-probability of every option in nats, from the logits of its scored tokens (n, vocabulary)."""
-        wanted = torch.tensor(self.targets, device=logits.device)
+        wanted = torch.tensor([token for *_, token in self.where], device=logits.device)
         found = []
         for part, target in zip(logits.split(1024), wanted.split(1024), strict=True):  # the vocabulary is wide
             whole = part.float()
@@ -83,7 +81,7 @@ def pack(batch: Sequence[Encoded], past: int, device: str) -> Packed:
         rows.append(row)
     width = max(map(len, rows))
     cells = torch.tensor([row + [(0, 0, -1)] * (width - len(row)) for row in rows], device=device)
-    return Packed(cells[..., 0], cells[..., 1], visible(cells[..., 2], past), *map(list, zip(*where, strict=True)), counts)
+    return Packed(cells[..., 0], cells[..., 1], visible(cells[..., 2], past), where, counts)
 
 
 def visible(option: torch.Tensor, past: int) -> torch.Tensor:
@@ -104,7 +102,7 @@ def unpacked(batch: Sequence[Encoded], device: str) -> Packed:
     mask = torch.tensor([[True] * len(ids) + [False] * (width - len(ids)) for ids, _, _ in whole], device=device)
     where = [(row, len(ids) - len(rest) + n, rest[n]) for row, (ids, rest, skip) in enumerate(whole) for n in range(skip, len(rest))]
     positions = torch.arange(width, device=device).expand_as(ids)
-    return Packed(ids, positions, mask, *map(list, zip(*where, strict=True)), [len(rest) - skip for _, rest, skip in whole])
+    return Packed(ids, positions, mask, where, [len(rest) - skip for _, rest, skip in whole])
 
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:

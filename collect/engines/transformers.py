@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -125,7 +126,7 @@ class TransformersEngine(Encoder):
         for lead, group in itertools.groupby(together, key=lambda q: q.lead):
             asked = list(group)
             start = self.lead_of(asked) if lead and len(asked) > 1 else Lead()
-            yield from self.score_questions(asked, lambda q, n=start.length: q.cost - n, lambda batch, s=start: self.score_batch(batch, s))
+            yield from self.score_questions(asked, partial(row_length, start.length), partial(self.score_batch, lead=start))
 
     def score_questions(
         self, questions: list[Encoded], cost: Callable[[Encoded], int], run: Callable[[Sequence[Encoded]], list[float]]
@@ -154,7 +155,7 @@ class TransformersEngine(Encoder):
         told: dict[str, Any] = {"use_cache": False}
         if lead and lead.cache is not None:
             told = {"use_cache": True, "cache": repeated(lead.cache, len(mask))}
-        with only_at(self.model, packed.rows, packed.columns):
+        with only_at(self.model, [row for row, *_ in packed.where], [column for _, column, _ in packed.where]):
             logits = self.model(input_ids=packed.ids, attention_mask=mask, position_ids=packed.positions, **told).logits[0]
         self.counted.passes += 1
         self.counted.tokens += packed.ids.numel()
@@ -255,6 +256,11 @@ class TransformersEngine(Encoder):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.budget //= 2
+
+
+def row_length(past: int, question: Encoded) -> int:
+    """Tokens of a question's row beside what is cached."""
+    return question.cost - past
 
 
 def batch_size(costs: Sequence[int], budget: int) -> int:
