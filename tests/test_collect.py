@@ -3,10 +3,6 @@
 import errno
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -291,29 +287,6 @@ def test_compact_is_the_same_catalog(tmp_path):
         assert a.sql(f"FROM {table} ORDER BY ALL").fetchall() == b.sql(f"FROM {table} ORDER BY ALL").fetchall(), table
     assert len(list(packed.rglob("*.parquet"))) < len(list(out.rglob("*.parquet")))
     assert main(["compact", str(out), "--out", str(packed)]) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.slow
-def test_killed_and_resumed(tmp_path):
-    """kill -9 at several moments; every state is a sound catalog or empty, and the last call completes it."""
-    out = tmp_path / "runs"
-    command = [sys.executable, "-m", "collect", "run", str(DEMO / "demo.toml"), "--limit", "8", "--out", str(out)]
-    n = 0
-    for seconds in (6, 9, 12, 15):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        time.sleep(seconds)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        whole = len(list(out.rglob("outcomes/*/*.parquet")))
-        assert whole >= n
-        n = whole
-        if n:
-            connect(out)
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "nothing to do" in done.stderr
-    connect(out)
 
 
 def items_file(path, *rows):

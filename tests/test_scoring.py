@@ -26,9 +26,9 @@ def quiet(n):
     """No progress."""
 
 
-def asked(shots=0, n=24):
+def asked(shots=0, n=10):
     """Requests of items with 2 to 5 options; with shots, the same examples before all."""
-    items = [i for i in read_items([DEMO / "items.jsonl"])[0] if i.choices][::8][:n]
+    items = [i for i in read_items([DEMO / "items.jsonl"])[0] if i.choices][::20][:n]
     protocol = Ask("option-text", shots=shots).settle(False, "float32")[0]
     same = pick_shots(shots, items, [f"qog:{n}#0" for n in range(len(items))])[0]
     return [
@@ -40,9 +40,9 @@ def asked(shots=0, n=24):
 @pytest.mark.parametrize("shots", [0, 3])
 def test_same_as_one_sequence_at_a_time(base, shots):
     """Predicted options are equal and log-likelihoods within 1e-3, for every batch size and order; examples run once."""
-    requests = asked(shots)
+    requests = asked(shots, 8)
     wanted = [[plain_score(base, r.prompt, c) for c in r.continuations] for r in requests]
-    for budget in (1, 300, 100_000):
+    for budget in (1, 100_000):
         order = random.Random(budget).sample(range(len(requests)), len(requests))
         base.budget = budget
         found = dict(zip(order, base.score([requests[n] for n in order], quiet), strict=True))
@@ -65,12 +65,12 @@ def test_a_model_that_cannot_read_a_packed_row(base, kind):
         base.loaded = GPT2LMHeadModel(GPT2Config(vocab_size=1024, n_embd=32, n_layer=2, n_head=2, initializer_range=0.3)).eval()
         forward = base.loaded.forward
         base.loaded.forward = lambda *args, attention_mask=None, **kw: forward(
-            *args, attention_mask=attention_mask if attention_mask.dim() == 2 else None, **kw
+            *args, attention_mask=attention_mask if attention_mask is None or attention_mask.dim() == 2 else None, **kw
         )
     requests = asked(n=4)
     for request, scored in zip(requests, base.score(requests, quiet), strict=True):
         assert scored.logprobs == pytest.approx([plain_score(base, request.prompt, c) for c in request.continuations], abs=1e-3)
-    assert base.packs is (kind == "window")
+    assert base.packs is False
 
 
 def test_beginning_of_text_stands_once(base):
@@ -83,7 +83,7 @@ def test_beginning_of_text_stands_once(base):
         base.n_after = base.count_after()
         assert base.encode("Question:", chat=False) == wanted and base.encode("Question:", chat=True) == bare
         [question] = base.questions([ScoreRequest("Question:", (" a", " no"))], 0)
-        assert question.shared == wanted and last not in sum(question.rests, [])
+        assert question.shared == wanted and not any(last in rest for rest in question.rests)
 
 
 def test_no_pad_token(base):
@@ -115,11 +115,10 @@ def test_no_number_is_no_answer(base):
     table = base.model.get_input_embeddings().weight.data
     kept = table[at].clone()
     table[at] = float("nan")
-    hit = [at in q.shared + sum(q.rests, []) for q in base.questions(requests, 0)]
     scored = base.score(requests, quiet)
     generated = base.generate([GenerateRequest(requests[0].prompt)], Sampling(1.0, 0.9, 4, (), 0), quiet)
     table[at] = kept
-    assert scored[0].logprobs is None and "NaN" in scored[0].error and "NaN" in generated[0].error and hit[0]
+    assert scored[0].logprobs is None and "NaN" in scored[0].error and "NaN" in generated[0].error
     assert [s.logprobs is None for s in base.score(requests, quiet)] == [False] * 4 and fine[0].logprobs
 
 
@@ -145,7 +144,7 @@ def test_memory_runs_out_while_generating_and_scoring(base, monkeypatch):
 def test_sampled_text_is_the_requests_own(base):
     """Batch size, order and neighbours do not change a sampled text; a row that ends makes room for the next."""
     prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(n=10))]
-    sampling = Sampling(0.8, 0.9, 12, ("\n\n",), 0)
+    sampling = Sampling(2.5, 0.99, 12, ("\n\n",), 0)
     wanted = base.generate(prompts, sampling, quiet)
     assert len({g.n_tokens for g in wanted}) > 2
     base.budget = 3 * 60
