@@ -416,7 +416,7 @@ JOIN place AS p ON p.task_id = i.task_id AND p.sample_key = s.sample_key AND p.a
 COMMENT ON VIEW item_places IS 'Where an item stands among those of its task: the same place in every itemset of the task.';
 
 CREATE MACRO answer_code(correct, status, predicted) AS
-    CASE WHEN correct THEN 0 WHEN NOT correct AND status NOT IN ('ok', 'lenient') THEN 1 WHEN NOT correct THEN coalesce(predicted + 3, 2) END;
+    CASE WHEN correct THEN 0 WHEN NOT correct AND status NOT IN ('ok', 'lenient') THEN 1 WHEN NOT correct THEN coalesce(CAST(predicted AS INTEGER) + 3, 2) END;
 COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option; NULL not measured.';
 
 -- Grain:  (run_id, item). Apart, because a catalog whose outcomes stay on the Hub has no rowids.

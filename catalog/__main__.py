@@ -14,6 +14,7 @@ EXAMPLES = """\
 examples:
   catalog pairs                                   what the shipped catalog compares
   catalog compare large-base large-domain         what was forgotten, what gained, beyond luck
+  catalog report large-base large-domain          the same and more as one HTML page with charts: report.html
   catalog query "FROM category_metrics LIMIT 5"   any SQL; CSV in a pipe
   catalog compare A B --from runs/                your own runs (collect run ... --out runs/)
 """
@@ -69,16 +70,24 @@ def query(args: argparse.Namespace) -> int:
     return 0
 
 
-def compare(args: argparse.Namespace) -> int:
-    """Compare two models: forgotten and gained by category, raw and beyond luck, with intervals."""
-    from catalog.compare import print_compare, print_forgotten, warnings_of
-    from catalog.names import map_for, model_named
-    from catalog.output import write
+def two_models(con: "duckdb.DuckDBPyConnection", args: argparse.Namespace) -> tuple[str, str]:
+    """The model_ids of BEFORE and AFTER."""
+    from catalog.names import model_named
 
-    con = opened(args)
     before, after = model_named(con, args.before), model_named(con, args.after)
     if before == after:
         raise CatalogError("before and after are the same model: see the view noise_floor for a model against itself")
+    return before, after
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Compare two models: forgotten and gained by category, raw and beyond luck, with intervals."""
+    from catalog.compare import print_compare, print_forgotten, warnings_of
+    from catalog.names import map_for
+    from catalog.output import write
+
+    con = opened(args)
+    before, after = two_models(con, args)
     for warning in warnings_of(con, before, after):
         print(f"warning: {warning}", file=sys.stderr)
     chosen = map_for(con, before, after, args.map)
@@ -134,19 +143,29 @@ def check(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Write one plain HTML page with a chart that compares two models; opens offline."""
-    from catalog.names import map_for, model_named
+    """Write one HTML page that compares two models, with charts, offline; or with --all a folder of them, with an index."""
+    from catalog.names import map_for
 
+    if args.all == bool(args.after):
+        parser().error("report: give two models (catalog report BEFORE AFTER), or --all for every declared pair")
     try:
-        from catalog.report import write_report
+        from catalog.report import write_all, write_report
     except ModuleNotFoundError as error:
         raise CatalogError(
             f"catalog report needs {error.name}, which is not installed: pip install 'forgetting-catalog[report]'"
         ) from error
     con = opened(args)
-    before, after = model_named(con, args.before), model_named(con, args.after)
-    write_report(con, before, after, map_for(con, before, after, args.map), args.out)
-    print(f"wrote {args.out}", file=sys.stderr)
+    if args.all:
+        out = args.out or Path("report")
+        n, skipped = write_all(con, args.map, out, args.items, args.limit)
+        for line in skipped:
+            print(f"warning: cannot be compared: {line}", file=sys.stderr)
+        print(f"wrote {out / 'index.html'} and {n} pages", file=sys.stderr)
+        return 0
+    before, after = two_models(con, args)
+    out = args.out or Path("report.html")
+    write_report(con, before, after, map_for(con, before, after, args.map), out, args.items, args.limit)
+    print(f"wrote {out}", file=sys.stderr)
     return 0
 
 
@@ -220,12 +239,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("sql", help='one statement, for example "FROM pair_metrics"')
     p.add_argument("--out", type=Path, help="write to this file")
     p = command(compare, "csv", "json")
-    p.add_argument("--items", nargs="+", type=Path, help="your item files: print the text of forgotten items")
-    p.add_argument("--limit", type=int, default=20, help="forgotten items to print; default 20")
     p.add_argument("--text", action="store_true", help="the blocks of a terminal in a pipe, too")
     command(pairs, "table", "csv", "json")
     command(check, "table", "csv", "json").add_argument("--all", action="store_true", help="every fault, not three examples of each kind")
-    command(report).add_argument("--out", type=Path, default=Path("report.html"), help="default: report.html")
+    p = command(report)
+    p.add_argument("-o", "--out", type=Path, help="file; default: report.html. With --all a folder; default: report")
+    p.add_argument("--all", action="store_true", help="every declared pair, a page each, and index.html")
     p = command(export)
     p.add_argument("model", metavar="MODEL", help="model_id, or the part of it that is enough")
     p.add_argument("--format", choices=EXPORTS, default=EXPORTS[0], help=f"default: {EXPORTS[0]}")
@@ -245,11 +264,13 @@ def parser() -> argparse.ArgumentParser:
     p.set_defaults(call=notebook)
     p.add_argument("name", nargs="?", help="number or part of the name; without: list them")
     p.add_argument("dest", nargs="?", type=Path, default=Path(), help="file or folder; default: here")
-    for name in ("compare", "report"):
+    for name, models in (("compare", None), ("report", "?")):
         p = commands.choices[name]
-        p.add_argument("before", metavar="BEFORE", help="model_id, or the part of it that is enough")
-        p.add_argument("after", metavar="AFTER")
+        p.add_argument("before", metavar="BEFORE", nargs=models, help="model_id, or the part of it that is enough")
+        p.add_argument("after", metavar="AFTER", nargs=models)
         p.add_argument("--map", help="map of categories; default: paper where it fits, else the items' own")
+        p.add_argument("--items", nargs="+", type=Path, help="your item files: show the text of forgotten items")
+        p.add_argument("--limit", type=int, default=20, help="forgotten items to show; default 20")
     return top
 
 

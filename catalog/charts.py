@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 
 Row = dict[str, Any]
+Drawing = alt.LayerChart | alt.FacetChart  # of alt.layer; none here has facets
 INK = "#767676"  # 4.5 : 1 on white, 4.7 : 1 on black
 TRANSITIONS = {"kept": "#2f6690", "forgotten": "#d95f02", "gained": "#81b7dd", "never": "#bdbdbd"}
 SIDES = {name: TRANSITIONS[name] for name in ("forgotten", "gained")}
@@ -23,17 +24,23 @@ WIDTH = 420
 
 
 @alt.theme.register("forgetting", enable=False)
-def theme() -> alt.theme.ThemeConfig:
+def theme() -> Any:
     """Font, ink and transparent background of every chart."""
     ink = {"labelColor": INK, "titleColor": INK}
     return {
         "config": {
             "background": "transparent", "font": "system-ui, sans-serif", "view": {"stroke": None},
-            "axis": {**ink, "domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.2, "labelLimit": 220, "titleFontWeight": "normal"},
-            "legend": {**ink, "orient": "top", "title": None}, "header": {**ink, "labelAnchor": "start"}, "title": {"color": INK, "anchor": "start"},
-            "text": {"color": INK},
+            "axis": {**ink, "domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.2, "labelLimit": 220,
+                     "titleFontWeight": "normal"},
+            "legend": {**ink, "orient": "top", "title": None}, "header": {**ink, "labelAnchor": "start"},
+            "title": {"color": INK, "anchor": "start"}, "text": {"color": INK},
         }
     }  # fmt: skip
+
+
+def the_theme() -> Any:
+    """Draw in the project's theme while a `with` block lasts."""
+    return alt.theme.enable("forgetting")
 
 
 def use_theme() -> None:
@@ -44,7 +51,8 @@ def use_theme() -> None:
 
 def coloured(field: str, colours: dict[str, str]) -> alt.Color:
     """A colour that means the same everywhere."""
-    legend = alt.Legend(columns=2 if len(colours) > 4 else len(colours), labelLimit=300)
+    columns = 2 if len(colours) > 4 else len(colours)
+    legend = alt.Legend(columns=columns, labelLimit=300, symbolOpacity=1) if len(colours) > 1 else None  # opaque where marks are pale
     return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), title=None, legend=legend)
 
 
@@ -53,7 +61,7 @@ def percent(rows: Iterable[Row], *columns: str) -> list[Row]:
     return [row | {name: None if row[name] is None else 100 * row[name] for name in columns} for row in rows]
 
 
-def quadrants(rows: Sequence[Row], by: str = "category") -> alt.LayerChart:
+def quadrants(rows: Sequence[Row], by: str = "category") -> Drawing:
     """What happened to the items: one bar each category, kept, forgotten, gained, never; the share in the bar.
 
     Args:
@@ -73,38 +81,50 @@ def quadrants(rows: Sequence[Row], by: str = "category") -> alt.LayerChart:
     base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y(f"{by}:N", title=None, sort=None))
     bars = base.mark_bar().encode(
         x=alt.X("from:Q", title=PERCENT, scale=alt.Scale(domain=[0, 100])), x2="to:Q", color=coloured("what", TRANSITIONS),
-        tooltip=[f"{by}:N", "what:N", "items:Q", alt.Tooltip("share:Q", format=".1f")],
+        tooltip=[f"{by}:N", "what:N", alt.Tooltip("items:Q", format=".4~g"), alt.Tooltip("share:Q", format=".1f")],
     )  # fmt: skip
     ink = alt.Color("what:N", scale=alt.Scale(domain=list(TRANSITIONS), range=["white", "white", "black", "black"]), legend=None)
     shares = (
         base.transform_filter("datum.share >= 6").mark_text(size=10).encode(x="middle:Q", text=alt.Text("share:Q", format=".0f"), color=ink)
     )
-    return alt.layer(bars, shares).resolve_scale(color="independent").properties(width=WIDTH, height=alt.Step(20))
+    chart: Drawing = alt.layer(bars, shares).resolve_scale(color="independent").properties(width=WIDTH, height=alt.Step(20))
+    return chart
 
 
-def intervals(rows: Sequence[Row], by: str, colours: dict[str, str], x_title: str = PERCENT) -> alt.LayerChart:
-    """Values with their intervals, a line each; in `rows`: `by`, `what` (which of `colours`), value, low, high, and where known raw.
+def intervals(rows: Sequence[Row], by: str, colours: dict[str, str], x_title: str = PERCENT) -> Drawing:
+    """Values with their intervals, a line each; in `rows`: `by`, `what` (which of `colours`), value, low, high, where known raw, ceiling.
 
-    A tick marks `raw`, the uncorrected share. A row without a value is drawn by its tick alone.
+    A tick marks `raw`, the uncorrected share; a pale bar reaches to `ceiling`, the most that the value could be. A row without
+    a value is drawn by its tick alone.
     """
-    base = alt.Chart(alt.Data(values=list(rows))).encode(
+    known = [name for name in ("value", "low", "high", "raw", "ceiling") if any(row.get(name) is not None for row in rows)]
+    known = known or ["value", "low", "high"]  # of nothing, an empty chart
+    values = [{name: row.get(name) for name in (by, "what", *known)} for row in rows]
+    base = alt.Chart(alt.Data(values=values)).encode(
         y=alt.Y(f"{by}:N", title=None, sort=None), yOffset=alt.YOffset("what:N", sort=list(colours)), color=coloured("what", colours),
-        tooltip=[f"{by}:N", "what:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("value", "low", "high", "raw"))],
+        tooltip=[f"{by}:N", "what:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in known)],
     )  # fmt: skip
-    line = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=x_title), x2="high:Q")
-    point = base.mark_circle(size=60, opacity=1).encode(x="value:Q")
-    raw = base.mark_tick(thickness=2, size=10, opacity=0.7).encode(x="raw:Q")
-    zero = alt.Chart().mark_rule(color=INK).encode(x=alt.datum(0))
-    return alt.layer(zero, line, point, raw).properties(width=WIDTH, height=alt.Step(14))
+    x = {name: alt.X(f"{name}:Q", title=x_title) for name in known}
+    marks = [alt.Chart().mark_rule(color=INK).encode(x=alt.datum(0))]
+    if "low" in x:  # an axis of nothing but NULL would be drawn wrong
+        marks.append(base.mark_rule(strokeWidth=2).encode(x=x["low"], x2="high:Q"))
+    if "value" in x:
+        marks.append(base.mark_circle(size=60, opacity=1).encode(x=x["value"]))
+    if "raw" in x:
+        marks.append(base.mark_tick(thickness=2, size=10, opacity=0.7).encode(x=x["raw"]))
+    if "ceiling" in x:  # under the rest; from 0, so that its length is what there was
+        marks.insert(0, base.mark_bar(opacity=0.22, size=9).encode(x=x["ceiling"]))
+    return alt.layer(*marks).properties(width=WIDTH, height=alt.Step(14))
 
 
-def sides(rows: Iterable[Row], value: str, raw: str | None = None) -> list[Row]:
+def sides(rows: Iterable[Row], value: str, raw: str | None = None, ceiling: str | None = None) -> list[Row]:
     """Rows for `intervals` with a forgotten and a gained half, in percent.
 
     Args:
         rows: Of a metric view.
         value: Name of a metric without its f_: 'knowledge' reads f_knowledge, f_knowledge_lo, bt_knowledge ...; '' reads f, f_lo, bt ...
         raw: The same of an uncorrected metric, for the tick.
+        ceiling: The same of the most it could be, for the pale bar: 'max' reads f_max, bt_max.
     """
     halves = []
     for row in rows:
@@ -113,22 +133,25 @@ def sides(rows: Iterable[Row], value: str, raw: str | None = None) -> list[Row]:
             shown = {"value": row[name], "low": row[f"{name}_lo"], "high": row[f"{name}_hi"]}
             if raw is not None:
                 shown["raw"] = row[f"{side}_{raw}" if raw else side]
+            if ceiling is not None:
+                shown["ceiling"] = row[f"{side}_{ceiling}"]
             halves.append(row | {"what": what} | {k: None if v is None else 100 * v for k, v in shown.items()})
     return halves
 
 
-def beyond_luck(rows: Sequence[Row], setting: str | None = None) -> alt.LayerChart:
-    """Forgotten and gained beyond luck by category, 95% intervals; a tick marks the raw share.
+def beyond_luck(rows: Sequence[Row], setting: str | None = None) -> Drawing:
+    """Forgotten and gained beyond luck by category, 95% intervals; a tick marks the raw share, a pale bar the ceiling where rows have one.
 
     Args:
-        rows: Rows of the macro `forgetting`, one map.
+        rows: Rows of the macro `forgetting`, one map; with f_max and bt_max of `category_metrics` for the ceilings.
         setting: Only these; None where there is one.
     """
     chosen = [row for row in rows if setting in (None, row["setting"])]
-    return intervals(sides(chosen, "knowledge", raw=""), "category", SIDES, f"{PERCENT}, beyond luck; tick: raw share")
+    ceiling = "max" if any("f_max" in row for row in chosen) else None
+    return intervals(sides(chosen, "knowledge", "", ceiling), "category", SIDES, f"{PERCENT}, beyond luck; tick: raw share")
 
 
-def parts(rows: Sequence[Row], by: str, colours: dict[str, str]) -> alt.LayerChart:
+def parts(rows: Sequence[Row], by: str, colours: dict[str, str]) -> Drawing:
     """What a share is made of: stacked bars of `part` and `value` (percent) by `by`; negative parts go to the left of 0."""
     base = alt.Chart(alt.Data(values=list(rows))).encode(y=alt.Y(f"{by}:N", title=None, sort=None))
     bars = base.mark_bar().encode(
@@ -139,7 +162,7 @@ def parts(rows: Sequence[Row], by: str, colours: dict[str, str]) -> alt.LayerCha
     return alt.layer(bars, zero).properties(width=WIDTH, height=alt.Step(20))
 
 
-def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, largest: float | None = None) -> alt.LayerChart:
+def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, largest: float | None = None) -> Drawing:
     """A table as a heat map with its numbers printed in it; empty cells stay empty.
 
     Args:
@@ -162,9 +185,7 @@ def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, largest: f
     return alt.layer(cells, numbers).properties(width=alt.Step(52), height=alt.Step(24))
 
 
-def trend(
-    points: Sequence[Row], x: str, y: str, colour: str, colours: dict[str, str], x_title: str, y_title: str = PERCENT
-) -> alt.LayerChart:
+def trend(points: Sequence[Row], x: str, y: str, colour: str, colours: dict[str, str], x_title: str, y_title: str = PERCENT) -> Drawing:
     """Points over a logarithmic axis with the least-squares line of each colour; intervals where points carry low and high."""
     base = alt.Chart(alt.Data(values=list(points))).encode(
         x=alt.X(
@@ -183,7 +204,7 @@ def trend(
     return alt.layer(errors, line, dots).properties(width=WIDTH, height=260)
 
 
-def sequence(rows: Sequence[Row], x: str, y: str, colour: str, x_title: str, y_title: str = PERCENT) -> alt.LayerChart:
+def sequence(rows: Sequence[Row], x: str, y: str, colour: str, x_title: str, y_title: str = PERCENT) -> Drawing:
     """A value along checkpoints, one line each `colour`, which is written at the line's end."""
     base = alt.Chart(alt.Data(values=list(rows))).encode(
         x=alt.X(f"{x}:Q", title=x_title, axis=alt.Axis(values=sorted({row[x] for row in rows}))), y=alt.Y(f"{y}:Q", title=y_title)
@@ -194,3 +215,24 @@ def sequence(rows: Sequence[Row], x: str, y: str, colour: str, x_title: str, y_t
     last = max((row[x] for row in rows), default=0)
     names = base.transform_filter(f"datum['{x}'] == {last}").mark_text(align="left", dx=8).encode(text=f"{colour}:N", color=hue)
     return alt.layer(lines, names).properties(width=WIDTH, height=260)
+
+
+def pickable(chart: Drawing, by: str) -> Row:
+    """A chart's Vega-Lite spec, as wide as its page, in which the parameter `picked` fades all but one name of `by`.
+
+    A page sets `picked` in all its charts at once (`view.signal("picked", name)`): a selection of Vega-Lite's own stays in one chart.
+    """
+    spec: Row = chart.properties(width="container").to_dict(validate=False)  # checked when its parts were made; half the time of a page
+    spec["data"] = spec.get("data") or next(layer["data"] for layer in spec["layer"] if "values" in layer["data"])
+    drawn = [layer for layer in spec["layer"] if layer.get("data", spec["data"]) == spec["data"]]
+    for layer in drawn:
+        layer.pop("data", None)  # the same rows in every layer: once is enough
+        test = f"picked === null || datum['{by}'] === picked"
+        shown = layer["mark"].get("opacity", 1)
+        layer["encoding"]["opacity"] = {"condition": {"test": test, "value": shown}, "value": 0.25 * shown}
+    spec["params"] = [*spec.get("params", []), {"name": "picked", "value": None}]
+    # a step has no place beside a width that follows the page: Vega-Lite warns, and so the height is worked out here
+    offsets = len(drawn[0]["encoding"].get("yOffset", {}).get("sort", []))
+    spec["height"] = spec["height"]["step"] * len({row[by] for row in spec["data"]["values"]}) * (1.25 * offsets if offsets > 1 else 1)
+    spec.setdefault("config", {}).setdefault("axis", {})["labelSeparation"] = 6  # narrow screens
+    return spec

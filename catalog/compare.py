@@ -3,13 +3,16 @@
 import sys
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 from rich.console import Console
 
 from catalog.errors import CatalogError
 from catalog.output import print_table, records
+
+if TYPE_CHECKING:
+    from catalog.items import Item
 
 Cell = str | tuple[str, str, str]
 COLUMNS: dict[str, Cell] = {
@@ -172,22 +175,32 @@ def print_compare(con: duckdb.DuckDBPyConnection, before: str, after: str, chose
     console.print("\n" + NOTES, highlight=False, style="dim")
 
 
-def print_forgotten(con: duckdb.DuckDBPyConnection, before: str, after: str, paths: list[Path], limit: int) -> None:
-    """Print the text of forgotten items from the user's own files: the catalog holds identities, not text."""
+FORGOTTEN = """
+    SELECT setting, task_id, sample_key, count(*) FILTER (transition = '1->0') AS lost, count(transition) AS n,
+           mode(after_predicted) FILTER (transition = '1->0') AS predicted
+    FROM transitions($1, $2) GROUP BY ALL HAVING lost > 0
+    ORDER BY lost / n DESC, setting, task_id, sample_key"""
+
+
+def texts_of(paths: list[Path]) -> "dict[tuple[str, str], Item]":
+    """The user's own items by task and sample_key: the catalog holds identities, not text.
+
+    Raises:
+        CatalogError: A file is missing, empty or not JSON.
+    """
     from catalog.items import itemsets, read_items
 
     items, _ = read_items(paths, skip_bad=True)
-    text = {(s.task_id, key): item for s in itemsets(items) for item, key in zip(s.items, s.keys, strict=True)}
-    rows = con.execute("""
-        SELECT setting, task_id, sample_key, count(*) FILTER (transition = '1->0') AS lost, count(transition) AS n,
-               mode(after_predicted) FILTER (transition = '1->0')
-        FROM transitions($1, $2) GROUP BY ALL HAVING lost > 0
-        ORDER BY lost / n DESC, setting, task_id, sample_key""", [before, after]).fetchall()  # fmt: skip
+    return {(s.task_id, key): item for s in itemsets(items) for item, key in zip(s.items, s.keys, strict=True)}
+
+
+def print_forgotten(con: duckdb.DuckDBPyConnection, before: str, after: str, paths: list[Path], limit: int) -> None:
+    """Print the text of forgotten items from the user's own files."""
+    text = texts_of(paths)
+    rows = con.execute(FORGOTTEN, [before, after]).fetchall()
     found = [(row, text[row[1], row[2]]) for row in rows if (row[1], row[2]) in text]
     if not found:
-        raise CatalogError(
-            f"none of the {len(rows)} forgotten items is in {', '.join(map(str, paths))}: give the files the runs were collected on"
-        )
+        raise CatalogError(none_given(len(rows), paths))
     console = Console()
     console.print(
         f"\n{len(found)} of {len(rows)} forgotten items are in the given files; the first {min(limit, len(found))}:", highlight=False
@@ -200,3 +213,8 @@ def print_forgotten(con: duckdb.DuckDBPyConnection, before: str, after: str, pat
             console.print(f"  {mark:5} {choice}", markup=False, highlight=False)
         if not item.choices:
             console.print(f"  gold  {', '.join(map(str, item.gold))}", markup=False, highlight=False)
+
+
+def none_given(n: int, paths: list[Path]) -> str:
+    """The message where the user's files hold none of the forgotten items."""
+    return f"none of the {n} forgotten items is in {', '.join(map(str, paths))}: give the files the runs were collected on"

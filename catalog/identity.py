@@ -98,5 +98,8 @@ def run_id_of(model_id: str, itemset_id: str, protocol_id: str, replicate: int) 
 
 
 def folder_of(model_id: str) -> str:
-    """A model's folder name: org--name@revision; what some file system refuses becomes a hyphen."""
-    return re.sub(r"[^\w.@+=-]+", "-", model_id.replace("/", "--"))
+    """A model's folder name: org--name@revision; what some file system refuses becomes a hyphen.
+
+    So does what would make it another folder (`..`), one that `datasets` passes over (`.name`, `__name`), or a file's name.
+    """
+    return re.sub(r"^(\.+|__|$)|\.(?=parquet$)", "-", re.sub(r"[^\w.@+=-]+", "-", model_id.replace("/", "--")))

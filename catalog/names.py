@@ -14,6 +14,8 @@ def model_named(con: duckdb.DuckDBPyConnection, text: str) -> str:
         CatalogError: None or several fit; the near ones are named.
     """
     ids = [row[0] for row in con.sql("SELECT model_id FROM models ORDER BY ALL").fetchall()]
+    if not ids:
+        raise CatalogError(f"no model {text}: the catalog holds no models. Collect or import runs first (collect run, collect import)")
     if text in ids:
         return text
     fits = [i for i in ids if text in (i.split("@")[0], i.split("@")[0].split("/")[-1], i.split("/")[-1])]

@@ -9,10 +9,11 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import duckdb
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
 from catalog.guard import first_line, footer, unreadable
-from catalog.sources import LARGE_TABLES, PUBLISHED, SHIPPED, SMALL_TABLES, Place, files_of, places_of
+from catalog.sources import LARGE_TABLES, PAPER_MAP, PUBLISHED, SHIPPED, SMALL_TABLES, Place, files_of, places_of
 
 SCHEMA_VERSION = "1.0"
 __all__ = ["LARGE_TABLES", "PUBLISHED", "SHIPPED", "SMALL_TABLES"]  # of sources.py, for who reads or writes the same files
@@ -59,7 +60,7 @@ def connect(
 
     Raises:
         CatalogError: A folder is missing, empty, of another schema version, damaged, or fails integrity; a data set is
-            not there, not to be trusted, or neither in reach nor in the cache.
+            not there, not to be trusted, or neither in reach nor in the cache; the cache folder cannot take what is to be packed.
     """
     from catalog import pack
 
@@ -71,10 +72,9 @@ def connect(
         if packed:
             raise CatalogError("what stays on the Hub cannot be packed: leave out packed or download=False")
         return connect_far(places, check)
-    if packed or (packed is None and check and pack.n_outcomes(roots) >= pack.PACK_FROM):
-        con = duckdb.connect(str(pack.packed_file(roots, lambda empty: load_sound(empty, places))), read_only=True)
-        con.execute("CREATE TEMP TABLE opened_from AS FROM opened_from LIMIT 0")  # the file may have been packed from elsewhere
-    else:
+    large = packed is None and check and pack.n_outcomes(roots) >= pack.PACK_FROM
+    con = pack.opened(roots, lambda empty: load_sound(empty, places), must=not large) if packed or large else None
+    if con is None:
         con = blank()
         with bounded(con):
             (load_sound if check else load)(con, places)
@@ -128,25 +128,32 @@ def conflicts(places: Sequence[Place]) -> list[str]:
     return told
 
 
-def blank() -> duckdb.DuckDBPyConnection:
-    """An empty catalog in memory, copied from a template in the user's cache folder.
+def blank(file: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """An empty catalog in memory, or in a new file, copied from a template in the user's cache folder.
 
     Binding the nested views of schema.sql takes half a second, copying what was bound once a thirtieth of one. Where
     the cache cannot be written or read, the schema is executed.
     """
-    con = memory()
+    con = new(file)
     try:
         con.execute(f"ATTACH '{str(template()).replace(chr(39), chr(39) * 2)}' AS template (READ_ONLY)")
-        con.execute("COPY FROM DATABASE template TO memory; DETACH template")
+        (here,) = con.sql("SELECT current_database()").fetchall()[0]
+        con.execute(f'COPY FROM DATABASE template TO "{here}"; DETACH template')
     except (OSError, duckdb.Error):
         con.close()
-        con = memory()
+        with suppress(OSError):
+            template_file().unlink(missing_ok=True)  # damaged, perhaps: the next call makes it anew
+        if file:
+            file.unlink(missing_ok=True)
+        con = new(file)
         fill(con)
     return con
 
 
-def memory() -> duckdb.DuckDBPyConnection:
-    """A connection in memory that spills into the system's temporary folder, not into the working folder."""
+def new(file: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection in memory that spills into the system's temporary folder, not into the working folder; or to a new file."""
+    if file:
+        return duckdb.connect(str(file), config={"temp_directory": str(file.with_suffix(".tmp"))})
     return duckdb.connect(config={"temp_directory": str(Path(tempfile.gettempdir()) / f"forgetting-catalog-{os.getpid()}.tmp")})
 
 
@@ -155,13 +162,23 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forgetting-catalog"
 
 
-def template() -> Path:
-    """The empty catalog as a DuckDB file, named by what is in it; made once, whole or not at all."""
+def part_of(path: Path) -> Path:
+    """Where a file of the cache is written until it is whole: a name that no other process or thread uses."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.part")
+
+
+def template_file() -> Path:
+    """Where the empty catalog lies, named by what is in it."""
     content = hashlib.sha256(f"{duckdb.__version__}\n{schema_sql()}\n{COMMENTS}".encode()).hexdigest()[:16]
-    path = cache_folder() / f"schema-{content}.duckdb"
+    return cache_folder() / f"schema-{content}.duckdb"
+
+
+def template() -> Path:
+    """The empty catalog as a DuckDB file; made once, whole or not at all."""
+    path = template_file()
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        part = part_of(path)
         try:
             with duckdb.connect(str(part)) as con:
                 fill(con)
@@ -201,9 +218,8 @@ def load(con: duckdb.DuckDBPyConnection, places: Sequence[Place]) -> None:
     """Fill every table from the folders' Parquet files and from the cards of their runs."""
     found = [files_of(place) for place in places]
     files = {table: [path for one in found for path in one.get(table, [])] for table in (*SMALL_TABLES, *LARGE_TABLES)}
-    maps = [str(SHIPPED / "categories" / "paper.parquet")]  # the paper's map is there for every catalog
-    files["categories"] = list(dict.fromkeys(maps + files["categories"]))
-    files["published_results"] = list(dict.fromkeys([str(PUBLISHED), *files["published_results"]]))  # and so are papers' figures
+    for table, path in (("categories", PAPER_MAP), ("published_results", PUBLISHED)):  # there for every catalog
+        files[table] = list(dict.fromkeys([str(path), *files[table]]))
     cards = {path: card for table, paths in files.items() for path in paths if (card := card_of_checked(table, path))}
     load_small(con, files, told_by(cards))
     for table in LARGE_TABLES:

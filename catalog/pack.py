@@ -5,17 +5,19 @@ and is found again only while every Parquet file of its folders has the same byt
 """
 
 import hashlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
 
-from catalog.guard import footer
-from catalog.open import cache_folder, schema_sql, template
+from catalog.errors import CatalogError
+from catalog.guard import first_line, footer
+from catalog.hub import say
+from catalog.open import blank, cache_folder, part_of, schema_sql
+from catalog.sources import BROUGHT
 
 PACK_FROM = 2_000_000  # outcomes; from here on packing once costs less than opening a few times
 BATCH = 10_000_000  # outcomes packed at once: about 1 GB
@@ -118,24 +120,53 @@ def switch(con: duckdb.DuckDBPyConnection, macros: Mapping[str, str]) -> None:
         con.execute(f"COMMENT ON {kind} {name} IS '{comments[name].replace(chr(39), chr(39) * 2)}'")
 
 
-def packed_file(roots: Sequence[Path], load: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
-    """The packed catalog of the folders; made where the cache has none of this content.
+def opened(roots: Sequence[Path], load: Callable[[duckdb.DuckDBPyConnection], None], must: bool) -> duckdb.DuckDBPyConnection | None:
+    """The packed catalog of the folders, read-only; made where the cache has none of this content that can be opened.
 
     Args:
         roots: Catalog folders.
         load: Fills an empty catalog from the folders and refuses an unsound one.
+        must: Whether the user asked for it; None is returned, and why is said, where the cache cannot take it and nobody did.
+
+    Raises:
+        CatalogError: The folders are no sound catalog, or it must be packed and the cache cannot take it.
     """
     path = cache_folder() / f"packed-{digest(roots)}.duckdb"
-    if path.exists():
+    try:
+        con = sound(path)
+        if con is None:
+            write(path, roots, load)
+            con = duckdb.connect(str(path), read_only=True)
+    except (OSError, duckdb.OperationalError) as error:
+        why = f"{path.parent} cannot take the packed catalog ({getattr(error, 'strerror', None) or first_line(error)})"
+        if must:
+            raise CatalogError(f"{why}: make room there, or set XDG_CACHE_HOME to another folder") from error
+        say(f"note: {why}; it is opened unpacked, which is slower every time")
+        return None
+    con.execute("CREATE TEMP TABLE opened_from AS FROM opened_from LIMIT 0")  # the file may have been packed from elsewhere
+    return con
+
+
+def sound(path: Path) -> duckdb.DuckDBPyConnection | None:
+    """A packed catalog, if it is there and can be opened; from now on it counts as just used."""
+    if not path.exists():
+        return None
+    with suppress(OSError):  # a cache that cannot be written can be read
         path.touch()
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        return duckdb.connect(str(path), read_only=True)
+    except duckdb.Error:
+        return None
+
+
+def write(path: Path, roots: Sequence[Path], load: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+    """Pack the folders into a file, whole or not at all; what is there is replaced."""
+    part = part_of(path)
     try:
         with progress(n_outcomes(roots)) as step:
             step(0, 0)
-            shutil.copyfile(template(), part)
-            with duckdb.connect(str(part), config={"temp_directory": str(part.with_suffix(".tmp")), "memory_limit": "4GB"}) as con:
+            with blank(part) as con:
+                con.execute("SET memory_limit = '4GB'")
                 load(con)
                 pack(con, step)
         part.replace(path)
@@ -144,7 +175,6 @@ def packed_file(roots: Sequence[Path], load: Callable[[duckdb.DuckDBPyConnection
         part.with_name(f"{part.name}.wal").unlink(missing_ok=True)
         shutil.rmtree(part.with_suffix(".tmp"), ignore_errors=True)
     remove_old(path)
-    return path
 
 
 @contextmanager
@@ -159,15 +189,19 @@ def progress(n: int) -> Iterator[Callable[[int, int], object]]:
 
 
 def remove_old(new: Path) -> None:
-    """Remove packed files that nobody opened for KEPT_DAYS."""
-    for path in new.parent.glob("packed-*.duckdb"):
-        if path != new and path.stat().st_mtime < time.time() - KEPT_DAYS * 86_400:
-            path.unlink(missing_ok=True)
+    """Remove packed files that nobody opened for KEPT_DAYS, and what a killed process left half-written a day ago."""
+    for pattern, days in (("packed-*.duckdb", KEPT_DAYS), ("*.part*", 1), ("packed-*.duckdb.*.tmp", 1)):
+        for path in new.parent.glob(pattern):
+            with suppress(OSError):  # another process is as tidy
+                if path != new and path.stat().st_mtime < time.time() - days * 86_400:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def digest(roots: Sequence[Path]) -> str:
-    """16 hex digits over the bytes of every Parquet file, the schema and the version of DuckDB; never over times."""
-    total = hashlib.sha256(f"{duckdb.__version__}\n{schema_sql()}\n{Path(__file__).read_text(encoding='utf-8')}".encode())
+    """16 hex digits over the bytes of every Parquet file, of the package's own as well, its code and the version of DuckDB."""
+    total = hashlib.sha256(f"{duckdb.__version__}\n{schema_sql()}".encode())
+    for own in (Path(__file__), Path(__file__).with_name("open.py"), *BROUGHT):
+        total.update(hashlib.sha256(own.read_bytes()).digest())
     for root in roots:
         for path in sorted(root.rglob("*.parquet")):
             with path.open("rb") as file:

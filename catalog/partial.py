@@ -101,16 +101,22 @@ def write_part(data: hub.Dataset, out: Path, models: Sequence[str], tasks: Seque
     con = blank()
     with bounded(con):
         load(con, [Place(data.repo, near, far=data)])
+    others = folders(con)
     keep(con, data, models, tasks)
+    others -= folders(con)  # what lies anywhere else may be of the runs that are kept
     for table in (*SMALL_TABLES, "samples"):
         if con.sql(f"FROM {table} LIMIT 1").fetchall():
             rows = con.sql(f"SELECT {columns_of(table)} FROM {table} ORDER BY ALL").to_arrow_reader(BATCH["outcomes"])
             write(out / table / f"{table}.parquet", rows.cast(arrow_schema(table)))
-    folders = {folder_of(model) for (model,) in con.sql("SELECT DISTINCT model_id FROM runs").fetchall()}
-    wanted = [path for path in data.files if path.split("/")[0] in FAR_TABLES and (path.count("/") == 1 or path.split("/")[1] in folders)]
+    wanted = [path for path in data.files if path.split("/")[0] in FAR_TABLES and path.split("/")[1] not in others]
     whole = hub.fetch(data, set(wanted).__contains__)
     for path in wanted:
         take_rows(con, path.split("/")[0], whole / path, out / path)
+
+
+def folders(con: duckdb.DuckDBPyConnection) -> set[str]:
+    """The folders in which `collect` puts the outcomes of the models that have runs."""
+    return {folder_of(model) for (model,) in con.sql("SELECT DISTINCT model_id FROM runs").fetchall()}
 
 
 def keep(con: duckdb.DuckDBPyConnection, data: hub.Dataset, models: Sequence[str], tasks: Sequence[str]) -> None:

@@ -9,6 +9,8 @@ from catalog.errors import CatalogError
 
 SHIPPED = Path(__file__).parent / "data"
 PUBLISHED = SHIPPED / "published_results" / "published.parquet"
+PAPER_MAP = SHIPPED / "categories" / "paper.parquet"
+BROUGHT = (PAPER_MAP, PUBLISHED)  # the package brings these into every catalog
 # table -> its key; the order is the order of loading
 SMALL_TABLES = {
     "models": "model_id", "tasks": "task_id", "categories": "map, task_id", "itemsets": "itemset_id",

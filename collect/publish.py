@@ -13,7 +13,7 @@ from collect.dataset_card import CardFacts, card_text
 from collect.publishing.leaks import refuse_leaks
 from collect.publishing.local import Local, content_file, piece_files, pieces, progress, write_rows
 from collect.publishing.merging import check_together, guesses_in, merge, new_content
-from collect.publishing.remote import Change, Dataset, Rows, State, digests_of
+from collect.publishing.remote import Change, Dataset, Rows, State, digests_of, refuse_to_rewrite
 from collect.publishing.settling import Sent, settle
 
 FILES_PER_COMMIT = 200
@@ -131,6 +131,7 @@ class Publisher:
         for table, rows in merged.items():
             path = f"{table}/{table}.parquet"
             if rows and (rows != state.rows[table] or path not in state.files):
+                refuse_to_rewrite(self.dataset.repo, set(state.newer) & set(state.of_table(table)))
                 write_rows(self.folder / path, table, rows)
                 change.adds[path] = self.folder / path
                 change.deletes += [other for other in state.of_table(table) if other != path]

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def write_whole(path: Path, data: pa.Table | pa.RecordBatchReader, metadata: Map
         what = "the disk is full" if error.errno == errno.ENOSPC else f"{error.strerror or error}"
         raise CatalogError(f"cannot write {path}: {what}. Nothing is half-written; make room and run the same command again") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing could be written nothing can be removed: the first error is the one to show
+            part.unlink(missing_ok=True)
 
 
 def write_parquet(data: pa.Table | pa.RecordBatchReader, path: Path, metadata: Mapping[str, str]) -> None:

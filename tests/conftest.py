@@ -49,7 +49,9 @@ PACKED_TOO = ("test_metrics", "test_against_reference", "test_packed")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The metric tests run on rows and on packed catalogs."""
     if "con" in metafunc.fixturenames and metafunc.module.__name__ in PACKED_TOO:
-        metafunc.parametrize("con", ["rows", "packed"], indirect=True)
+        # the simulations say what a metric assumes, not how it is stored
+        packed = pytest.param("packed", marks=[pytest.mark.slow] * (metafunc.function.__name__ == "test_simulated_truth"))
+        metafunc.parametrize("con", ["rows", packed], indirect=True)
 
 
 @pytest.fixture

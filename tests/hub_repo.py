@@ -136,7 +136,7 @@ class Repo:
             entry = file.entry(path)
             lfs = {"lfs": entry["lfs"] | {"sha256": file.sha256}} if file.lfs else {}
             siblings.append({"rfilename": path} | ({"blobId": entry["oid"], "size": entry["size"]} | lfs if blobs else {}))
-        readme = commit.files["README.md"].data.decode() if "README.md" in commit.files else ""
+        readme = commit.files["README.md"].data.decode(errors="replace") if "README.md" in commit.files else ""
         card = FRONT_MATTER.match(readme)
         standing = {"private": self.private, "gated": False, "disabled": False, "tags": [], "lastModified": commit.date}
         return {"id": self.id, "sha": commit.oid, "siblings": siblings, "cardData": card and yaml.safe_load(card[1])} | standing

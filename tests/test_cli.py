@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from models import DEMO
 
-from catalog import connect
 from catalog.__main__ import main, parser
 from collect.__main__ import parser as collect_parser
 
@@ -222,31 +221,13 @@ def test_check_counts_and_gives_examples(tmp_path, capsys):
     assert "fails integrity" in capsys.readouterr().err
 
 
-def test_report(tmp_path, capsys):
-    """One HTML page with the chart inside, no script, nothing to fetch."""
-    out = tmp_path / "r" / "report.html"
-    assert main(["report", "large-base", "large-domain", "--out", str(out)]) == 0
-    page = out.read_text()
-    assert "<svg" in page and "<script" not in page and "http" not in page.replace("http://www.w3.org", "")
-    assert "People" in page and "exch-x" in page
-    rows = connect().sql("SELECT * FROM forgetting($1, $2) WHERE map = 'own'", params=model_ids("large-base", "large-domain")).fetchall()
-    assert page.count('aria-roledescription="circle"') == 2 * len(rows) == 38  # every panel shows its own setting only
-
-
-def model_ids(*names):
-    """Whole ids of shipped models."""
-    con = connect()
-    return [
-        con.execute("SELECT model_id FROM models WHERE model_id LIKE 'local/' || $1 || '@%'", [name]).fetchall()[0][0] for name in names
-    ]
-
-
 def test_help_is_quick_to_import():
     """`catalog --help` loads neither DuckDB nor pyarrow; nothing of catalog/ loads torch."""
     code = "import sys; from catalog.__main__ import parser; parser(); print([m for m in ('duckdb', 'pyarrow', 'rich', 'torch') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_cached_schema_is_the_schema(tmp_path, monkeypatch):
     """What is copied from the cache is what executing schema.sql makes; without a cache, or with a broken one, it is executed."""
     import duckdb

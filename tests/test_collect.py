@@ -109,6 +109,13 @@ def test_interrupted_then_resumed(tmp_path, monkeypatch, capfd):
     connect(out)
 
 
+def test_out_that_cannot_be_a_folder(tmp_path):
+    """What to do is said, not that nothing was there to be removed."""
+    (tmp_path / "file").touch()
+    with pytest.raises(CatalogError, match=r"cannot write .*Not a directory"):
+        store.write_table(tmp_path / "file" / "models" / "models.parquet", "models", [])
+
+
 def test_full_disk(tmp_path, monkeypatch, capfd):
     """No space left: an error that says so, no part file, whole runs kept."""
     out, real = tmp_path / "runs", store.write_parquet

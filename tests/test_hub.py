@@ -203,6 +203,7 @@ def test_file_system_lists_and_reads_in_pieces(hub: Hub, commit: Callable[..., s
     assert files.cat_file(f"datasets/{NAME}/b.txt") == b"text"
 
 
+@pytest.mark.slow
 def test_datasets_loads_and_streams(hub: Hub, tmp_path: Path, commit: Callable[..., str]) -> None:
     """In a process of its own, which knows the Hub by its environment alone."""
     pq.write_table(pa.table({"n": range(1000)}), tmp_path / "a.parquet")

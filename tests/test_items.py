@@ -5,7 +5,7 @@ import json
 import pytest
 
 from catalog import CatalogError
-from catalog.identity import qog_key, with_occurrences
+from catalog.identity import folder_of, qog_key, with_occurrences
 from catalog.items import canonical_task, itemsets, read_items
 
 GOOD = {
@@ -46,6 +46,13 @@ def test_key_keeps_what_distinguishes_items():
     others = [qog_key("q a\nb", ["R", "rr"], [0]), qog_key("Q a\nb", ["r", "rr"], [0]), qog_key("Q a\nb", ["rr", "R"], [0]), qog_key("Q a\nb", ["R", "rr"], [1]),
               qog_key("Q  a\nb", ["R", "rr"], [0]), qog_key("Q a\nb", ["R", "rr"], ["0"])]  # fmt: skip
     assert len({key, *others}) == 7
+
+
+def test_folder_of_a_model():
+    """A folder of its own, which `datasets` does not pass over; never the one above, nor what looks like a file."""
+    assert folder_of("org/name@1.5") == "org--name@1.5"
+    found = [folder_of(name) for name in ("..", ".", "", ".hidden/x@1", "__x/y", "../x", "x.parquet", "a b/c:d")]
+    assert found == ["-", "-", "-", "-hidden--x@1", "-x--y", "---x", "x-parquet", "a-b--c-d"]
 
 
 def test_occurrences():

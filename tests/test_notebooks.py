@@ -101,7 +101,7 @@ def test_copy_one_to_start_from(tmp_path, capsys):
 FLIP = """
     COPY (WITH chosen AS (
               SELECT o.*, CAST(s.gold[1] AS SMALLINT) AS gold, s.n_options, s.answer,
-                     status IN ('ok', 'lenient') AND correct IS NOT NULL AND hash(o.run_id * 4096 + o.item) % 100 = 0 AS flip
+                     status IN ('ok', 'lenient') AND correct IS NOT NULL AND hash(concat_ws('|', o.run_id, o.item)) % 100 = 0 AS flip
               FROM read_parquet('{file}') AS o JOIN read_parquet('{data}/runs/*.parquet') USING (run_id)
               JOIN read_parquet('{data}/samples/*.parquet') AS s USING (itemset_id, item))
           SELECT run_id, item, if(flip, NOT correct, correct) AS correct,

@@ -18,6 +18,7 @@ from hub import READER, STRANGER, Hub
 from catalog import CatalogError, connect, download, guard
 from catalog import hub as from_hub
 from catalog.__main__ import main
+from catalog.hub_cache import remember, remembered
 from catalog.open import arrow_schema
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # huggingface_hub's own call of its HTTP client
@@ -168,6 +169,14 @@ def test_private_missing_and_wrong_token(hub: Hub, there: str, monkeypatch: pyte
 # ---- no Hub ----
 
 
+def test_a_cache_that_cannot_be_written_only_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a folder can be made there."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "file" / "below"))
+    remember(NAME, "main", "a" * 40)
+    assert remembered(NAME, "a" * 40) is None
+
+
 def test_offline_from_the_cache(hub: Hub, there: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A page stands in the way, the Hub is down, does not answer at all, or is not to be asked: the cache, with its commit and age, or what to type."""
     online = answers(connect(NAME))
@@ -241,6 +250,15 @@ def test_a_part_is_a_sound_catalog(hub: Hub, there: str, files: dict[str, bytes]
             assert [str(path.relative_to(cached)) for path in cached.glob("outcomes/**/*.parquet")] == [of(files, A)]
         copied = {path.name for path in part.glob("outcomes/*/*")} & {Path(path).name for path in files}
         assert len(copied) == (0 if "tasks" in asked else len(models))  # a file whose rows all stay keeps its name and bytes
+
+
+def test_a_part_of_a_data_set_laid_out_otherwise(hub: Hub, files: dict[str, bytes], tmp_path: Path) -> None:
+    """Outcomes that lie in no folder of a model may be anybody's: they are looked through; those of other models are not fetched."""
+    moved = {path.replace(A, "outcomes/2026/"): data for path, data in files.items()}
+    commit = hub.commit(NAME, moved)
+    assert connect(download(NAME, models=["A"], to=tmp_path / "part")).sql("SELECT count(*) FROM outcomes").fetchall() == [(18,)]
+    fetched = (from_hub.cache_of(NAME) / "snapshots" / commit).glob("outcomes/**/*.parquet")
+    assert [path.parent.name for path in fetched] == ["2026"]
 
 
 def test_a_part_that_is_nothing(hub: Hub, there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,17 @@ import os
 import random
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pyarrow.parquet as pq
 import pytest
+from runs_by_hand import write_runs
 from test_against_reference import KINDS, load, random_task
 
 from catalog import connect, pack
 from catalog.errors import CatalogError
-from catalog.open import SHIPPED, template
+from catalog.open import SHIPPED, blank, part_of, template, template_file
 from catalog.pack import digest, n_outcomes
 
 
@@ -35,6 +38,14 @@ def test_counts_are_those_of_the_transitions(con):
                count(*) FILTER (before_correct IS NOT NULL AND after_correct IS NULL)
         FROM transitions GROUP BY ALL ORDER BY ALL""").fetchall()
     assert counted == by_row and len(counted) > 20
+
+
+def test_as_many_options_as_fit_into_the_table(con):
+    """The last of 32,767 options has a code of its own."""
+    codes = con.sql(
+        "SELECT list(answer_code(FALSE, 'ok', p) ORDER BY p) FROM (SELECT unnest([0, 32765, 32766]::SMALLINT[]) AS p)"
+    ).fetchall()
+    assert codes == [([3, 32768, 32769],)]
 
 
 def test_two_item_lists_of_a_task(fill, con):
@@ -80,8 +91,8 @@ def test_packed_file_of_the_shipped_catalog(cache):
     assert not list(cache.glob("*.part*"))
 
 
-def test_content_decides_never_time(tmp_path):
-    """A touched file is the same catalog; one flipped answer is another."""
+def test_content_decides_never_time(tmp_path, monkeypatch):
+    """A touched file is the same catalog; one flipped answer is another, and so is one with a newer map of the package."""
     (tmp_path / "outcomes").mkdir()
     path = tmp_path / "outcomes" / "a.parquet"
     con = connect()
@@ -90,6 +101,9 @@ def test_content_decides_never_time(tmp_path):
     first = digest([tmp_path])
     os.utime(path, (1, 1))
     assert digest([tmp_path]) == first and n_outcomes([tmp_path]) == 100
+    with monkeypatch.context() as patch:
+        patch.setattr("catalog.pack.BROUGHT", (path,))
+        assert digest([tmp_path]) != first
     pq.write_table(con.sql("SELECT run_id, item, NOT correct AS correct FROM outcomes LIMIT 100").to_arrow_table(), path)
     assert digest([tmp_path]) != first
 
@@ -130,13 +144,55 @@ def test_packed_in_many_batches_equals_rows(cache, monkeypatch):
 
 
 def test_old_packed_files_go(cache):
-    """A packed file that nobody opened for a month makes room when another is written; one that is opened stays."""
-    old, used = cache / "packed-0000.duckdb", cache / "packed-1111.duckdb"
-    for path, days in ((old, 31), (used, 29)):
-        path.touch()
-        os.utime(path, (time.time() - days * 86_400,) * 2)
+    """A packed file that nobody opened for a month makes room when another is written; so does what a killed process left."""
+    ages = {"packed-0000.duckdb": 31, "packed-1111.duckdb": 29, "packed-2222.duckdb.7-7.part": 2, "packed-2222.duckdb.7-7.part.wal": 2,
+            "packed-2222.duckdb.7-7.tmp": 2, "schema-3333.duckdb.7-7.part": 2, "packed-4444.duckdb.8-8.part": 0.5}  # fmt: skip
+    for name, days in ages.items():
+        (cache / name).mkdir() if name.endswith(".tmp") else (cache / name).touch()
+        os.utime(cache / name, (time.time() - days * 86_400,) * 2)
     pack.remove_old(cache / "packed-2222.duckdb")
-    assert not old.exists() and used.exists()
+    assert {path.name for path in cache.iterdir()} & ages.keys() == {"packed-1111.duckdb", "packed-4444.duckdb.8-8.part"}
+
+
+@pytest.fixture
+def quick(tmp_path, monkeypatch):
+    """A small runs folder, of which nothing is computed when it is packed: what follows is about files."""
+    monkeypatch.setattr("catalog.pack.pack", lambda con, step: None)
+    return write_runs(tmp_path / "runs")
+
+
+def test_damaged_files_of_the_cache_are_made_again(cache, quick, monkeypatch):
+    """A packed file or an empty catalog that a full disk cut short: made anew, not an error for ever."""
+    asked = "SELECT count(*) FROM outcomes"
+    connect(quick, packed=True).close()
+    (packed,) = cache.glob("packed-*")
+    packed.write_bytes(packed.read_bytes()[:5000])
+    assert connect(quick, packed=True).sql(asked).fetchall() == [(10,)]
+    assert packed.stat().st_size > 5000
+    template().write_bytes(b"no database")
+    monkeypatch.setattr("catalog.open.fill", lambda con: None)
+    blank(cache / "new")
+    assert not template_file().exists()
+
+
+def test_cache_that_cannot_be_written(quick, tmp_path, monkeypatch, capsys):
+    """What is packed for speed is opened unpacked there, with a note; what the user asks to be packed is an error that says what to do."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("catalog.pack.cache_folder", lambda: tmp_path / "file" / "below")
+    monkeypatch.setattr("catalog.pack.PACK_FROM", 1)
+    assert connect(quick).sql("SELECT count(*) FROM outcomes").fetchall() == [(10,)]
+    assert "it is opened unpacked" in capsys.readouterr().err
+    with pytest.raises(CatalogError, match="set XDG_CACHE_HOME to another folder"):
+        connect(quick, packed=True)
+
+
+def test_threads_pack_at_once(cache, quick):
+    """Two threads of one process have the same process id and yet each their own half-written file."""
+    with ThreadPoolExecutor(2) as pool:
+        parts = list(pool.map(lambda barrier: (barrier.wait(), part_of(cache / "a"))[1], [Barrier(2)] * 2))
+        assert len(set(parts)) == 2
+        opened = pool.map(lambda _: connect(quick, packed=True).sql("SELECT count(*) FROM outcomes").fetchall(), range(2))
+        assert list(opened) == [[(10,)]] * 2
 
 
 def test_macros_keep_their_comments_when_packed(cache):

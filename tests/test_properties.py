@@ -134,6 +134,7 @@ def test_many_random_catalogs():
     assert compared > 200
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None)
 @given(st.integers(0, 10**6))
 def test_order_and_threads_do_not_matter(seed):

@@ -1,5 +1,6 @@
 """`collect publish` against the test Hub: what arrives, what merges, what contradicts, two at once, few files again."""
 
+import io
 import json
 import threading
 from pathlib import Path
@@ -18,9 +19,9 @@ from collect import publish as publishing
 from collect.__main__ import main
 from collect.publish import Told, plan, publish
 from collect.publishing import local, settling
-from collect.publishing.compacting import compact_dataset
+from collect.publishing.compacting import compact_dataset, groups
 from collect.publishing.merging import merge
-from collect.publishing.remote import DIGESTS, Dataset
+from collect.publishing.remote import DIGESTS, Dataset, State
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # huggingface_hub's own call of its HTTP client
 A, B = "org/a@1", "org/b@1"
@@ -297,7 +298,42 @@ def test_two_publishers_at_once_both_end_up_in(hub: Hub, tmp_path: Path, monkeyp
     assert con.sql("SELECT model_id FROM runs ORDER BY ALL").fetchall() == [(A,), ("org/x@1",), ("org/y@1",)]
 
 
+# ---- what a newer version of the package wrote ----
+
+
+def newer(data: bytes) -> bytes:
+    """The same file with a column that this version does not know."""
+    table, out = pq.read_table(io.BytesIO(data)), io.BytesIO()
+    table = table.append_column("more", pa.array(["said"] * table.num_rows))
+    pq.write_table(table.replace_schema_metadata({"schema_version": "1.1"}), out)
+    return out.getvalue()
+
+
+def test_what_a_newer_version_wrote_is_not_written_again(hub: Hub, runs: Path) -> None:
+    """New runs go beside it; what would have to be replaced and would lose a column is refused."""
+    publish(runs, Dataset(NAME), Told())
+    first = hub.files(NAME)
+    hub.commit(NAME, {path: newer(data) for path, data in first.items() if path.startswith(("outcomes/", "pairs/"))})
+    publish(write_runs(runs, replicates=2), Dataset(NAME), Told())
+    with pytest.raises(CatalogError, match=r"outcomes/.*parquet of org/name was written by a newer version.*pip install --upgrade"):
+        compact_dataset(Dataset(NAME))
+    hub.commit(NAME, {path: newer(data) for path, data in first.items() if path.startswith("runs/")})
+    with pytest.raises(CatalogError, match=r"runs/.*parquet of org/name was written by a newer version"):
+        compact_dataset(Dataset(NAME))
+    declare(runs, regime="other")
+    with pytest.raises(CatalogError, match=r"pairs/pairs.parquet of org/name was written by a newer version"):
+        publish(runs, Dataset(NAME), Told())
+
+
 # ---- few files again ----
+
+
+def test_compacting_gathers_no_more_than_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones first; what is large enough already stays."""
+    monkeypatch.setattr("collect.publishing.compacting.BIG", 100)
+    sizes = {"generations/m/a.parquet": 99, "generations/m/b.parquet": 60, "generations/m/c.parquet": 30, "generations/m/d.parquet": 30,
+             "generations/n/e.parquet": 300, "generations/n/f.parquet": 1}  # fmt: skip
+    assert list(groups(State("0", sizes))) == [("generations", "m", ["generations/m/c.parquet", "generations/m/d.parquet"])]
 
 
 def test_compact_makes_few_files_of_the_same_rows(hub: Hub, runs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

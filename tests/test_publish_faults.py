@@ -1,5 +1,6 @@
 """`collect publish` on a bad line, with a Hub that refuses, and killed: nothing half there, and the same command goes on."""
 
+import io
 import os
 import random
 import signal
@@ -9,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hub import READER, Hub
 from huggingface_hub import HfApi, close_session
@@ -17,7 +20,7 @@ from runs_by_hand import NAME, declare, held, n_commits, rows_of, sizes, write_r
 from catalog.errors import CatalogError
 from collect.publish import Publisher, Told
 from collect.publishing.local import Local
-from collect.publishing.remote import Dataset
+from collect.publishing.remote import DIGESTS, Dataset, digests_of
 from collect.publishing.settling import Sent, settle
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # huggingface_hub's own call of its HTTP client
@@ -108,7 +111,7 @@ def test_faults_that_stay(hub: Hub, prepared: Local, waits: list[float], name: s
 
 
 def test_nobody_is_logged_in(hub: Hub, prepared: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for token, said in (("", "hf auth login"), ("hf_wrong_token", "hf auth login"), (READER, "may not write to org/name")):
+    for token, said in (("", "hf auth login"), ("hf_wrong_token", "hf auth login"), (READER, "may not make one")):
         monkeypatch.setenv("HF_TOKEN", token)
         with pytest.raises(CatalogError, match=said):
             go(prepared, tmp_path)
@@ -139,9 +142,36 @@ def test_a_changed_file_is_noticed(hub: Hub, prepared: Local, tmp_path: Path, mo
 def test_something_that_is_no_table_is_named(hub: Hub, prepared: Local, tmp_path: Path) -> None:
     """An error page saved as Parquet on the Hub: named, and nothing is sent."""
     hub.commit(NAME, {"runs/0123456789abcdef.parquet": b"<html>502</html>"})
-    with pytest.raises(CatalogError, match=r"0123456789abcdef.parquet cannot be read as Parquet"):
+    with pytest.raises(CatalogError, match=r"0123456789abcdef.parquet is a web page, not Parquet"):
         go(prepared, tmp_path)
     assert n_commits(hub) == 1
+
+
+def test_a_card_that_is_no_text(hub: Hub, prepared: Local, tmp_path: Path) -> None:
+    """Nobody's words are thrown away: it is named, and nothing is sent."""
+    hub.commit(NAME, {"README.md": b"\xff\xfe"})
+    with pytest.raises(CatalogError, match=r"README.md of org/name is not UTF-8: mend it on the Hub"):
+        go(prepared, tmp_path)
+    assert n_commits(hub) == 1
+
+
+@pytest.mark.parametrize("told", ["{", "[1]", "null", '"x"', "[" * 100_000])
+def test_digests_of_nonsense_are_none(told: str) -> None:
+    """Then the rows themselves are compared."""
+    out = io.BytesIO()
+    pq.write_table(pa.table({"run_id": [1]}).replace_schema_metadata({DIGESTS: told}), out)
+    assert digests_of(io.BytesIO(out.getvalue())) == {}
+
+
+def test_names_to_which_nothing_can_be_published(hub: Hub, prepared: Local, tmp_path: Path) -> None:
+    """A commit is no branch; where no dataset may be made a pull request is no way out."""
+    with pytest.raises(CatalogError, match="--revision wants a branch, found the commit 0000"):
+        Dataset(NAME, "0" * 40)
+    with pytest.raises(
+        CatalogError, match=r"there is no dataset other/name, and your token may not make one .*: give --repo a name"
+    ) as refused:
+        settle(Dataset("other/name"), lambda state: None)
+    assert "--pr" not in str(refused.value)
 
 
 # ---- killed ----

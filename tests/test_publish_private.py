@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning
 SECRETS = {
     "hf_" + "x" * 34: "Hugging Face token", "sk-proj-" + "a1" * 20: "OpenAI or Anthropic key", "AKIA" + "Q7" * 8: "AWS key", "ghp_" + "a" * 36: "GitHub token",
     "-----BEGIN RSA PRIVATE KEY-----": "private key", "me@example.org": "e-mail address", "/home/jane/runs": "local path", "/Users/j/x": "local path",
+    "models in /scratch/jane/m": "local path", "/mnt/disk/x": "local path",
     "file:///data/x": "local path", "C:\\data\\x": "local path", OWNER: "your own Hugging Face token",
     "https://user:pass@example.org/x": "password in an address", '{"a": "see /home/jane"}': "local path",
 }  # fmt: skip
@@ -23,6 +24,7 @@ FINE = (
     "lighteval: details_2026.parquet",
     "org/name@release.final",
     "https://example.org/home/jane/x",
+    "hf://datasets/org/name/data/x.parquet and yes/no/data/x",
     '{"stop": ["Q:\\nA:\\n"]}',
     "task-sk-learn",
 )

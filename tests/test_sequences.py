@@ -61,6 +61,7 @@ def test_luck_in_closed_form(con, t, tfs, lost, events):
     assert row == pytest.approx((tfs, lost, events), abs=0.0055)
 
 
+@pytest.mark.slow
 def test_luck_simulated(fill, con, lineage):
     """300 items of 4 options, half known, half guessed anew by each of 16 checkpoints: what is seen is what luck gives."""
     draw = random.Random(3)

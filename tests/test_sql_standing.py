@@ -57,7 +57,10 @@ def shipped():
     return connect()
 
 
-@pytest.mark.parametrize("view", GRAINS)
+SLOW = ("detectable", "scaling", "scaling_points")  # seconds each over the shipped catalog
+
+
+@pytest.mark.parametrize("view", [pytest.param(view, marks=[pytest.mark.slow] * (view in SLOW)) for view in GRAINS])
 def test_grain(shipped, view):
     """The grain in a view's header holds on the shipped catalog, which is not empty."""
     assert shipped.sql(f"SELECT 1 FROM {view} LIMIT 1").fetchall()

@@ -12,11 +12,11 @@ from catalog.open import NEWEST_WINS, SMALL_TABLES, card_of_checked, columns_of
 from collect.dataset_card import CardFacts, card_text
 from collect.publish import FILES_PER_COMMIT
 from collect.publishing.local import content_file, write_rows
-from collect.publishing.remote import Change, Dataset, State, is_small
+from collect.publishing.remote import Change, Dataset, State, is_newer, is_small, refuse_to_rewrite
 from collect.publishing.settling import Sent, settle
 
 LARGE = {"samples": "itemset_id, item", **dict.fromkeys(("outcomes", "option_scores", "generations"), "run_id, item")}
-BIG = 100_000_000  # bytes from which a file is not written again
+BIG = 100_000_000  # bytes from which a file is not written again, and which those that become one do not exceed together
 
 
 def compact_dataset(dataset: Dataset) -> Sent:
@@ -38,11 +38,13 @@ def next_change(dataset: Dataset, state: State, folder: Path) -> Change | None:
     change = Change("")
     for table in SMALL_TABLES:
         gather_small(change, state, folder, table)
+    refuse_to_rewrite(dataset.repo, set(state.newer) & {*change.deletes, *change.adds})
     for table, below, paths in groups(state):
         if change.adds and len(change.adds) + len(change.deletes) + len(paths) > FILES_PER_COMMIT:
             break
-        copies = [str(path) for path in dataset.fetch(state.oid, paths).values()]
-        replace(change, gathered(copies, folder, table, below), paths)
+        copies = dataset.fetch(state.oid, paths)
+        replace(change, gathered([str(copy) for copy in copies.values()], folder, table, below), paths)
+        refuse_to_rewrite(dataset.repo, [path for path, copy in copies.items() if is_newer(copy)])
     if not change.adds:
         return None
     change.message = f"Gather {len(change.deletes)} files into {len(change.adds)}"
@@ -75,11 +77,14 @@ def replace(change: Change, added: dict[str, Path], paths: list[str]) -> None:
 def groups(state: State) -> Iterator[tuple[str, str, list[str]]]:
     """Table, folder below it, and those files of it that are worth merging."""
     for table in LARGE:
-        by_folder: dict[str, list[str]] = {}
-        for path in state.of_table(table):
-            if state.files[path] < BIG:
-                by_folder.setdefault("/".join(path.split("/")[1:-1]), []).append(path)
-        yield from ((table, below, paths) for below, paths in sorted(by_folder.items()) if len(paths) > 1 or is_small(paths[0]))
+        by_folder: dict[str, list[list[str]]] = {}
+        for path in sorted(state.of_table(table), key=lambda path: state.files[path]):
+            some = by_folder.setdefault("/".join(path.split("/")[1:-1]), [[]])
+            if some[-1] and sum(state.files[other] for other in some[-1]) + state.files[path] > BIG:
+                some.append([])
+            some[-1].append(path)
+        for below, parts in sorted(by_folder.items()):
+            yield from ((table, below, paths) for paths in parts if len(paths) > 1 or is_small(paths[0]))
 
 
 def gathered(copies: list[str], folder: Path, table: str, below: str) -> dict[str, Path]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from catalog.errors import CatalogError
-from catalog.open import first_line
+from catalog.guard import first_line
 
 TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
 ADVICE = {
@@ -50,7 +50,9 @@ def explained(repo: str) -> Iterator[None]:
     except ValueError as error:
         if not str(error).startswith("Invalid metadata"):  # an answer of the Hub, raised as if it were an argument's fault
             raise
-        raise CatalogError(f"the Hub does not take the card of {repo}: {error}. Mend the YAML of its README.md on the Hub") from error
+        raise CatalogError(
+            f"the Hub does not take the card of {repo}: {error}. Mend --license, or the YAML of its README.md on the Hub"
+        ) from error
 
 
 def meaning_of(error: BaseException, repo: str) -> Exception:

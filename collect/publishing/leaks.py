@@ -22,8 +22,9 @@ SHAPES = {
     "private key": r"-----BEGIN [A-Z ]*PRIVATE KEY",
     "password in an address": r"\w://[^/\s:@]+:[^/\s:@]+@",
     "e-mail address": r"(?:^|[^/\w.%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}\b",  # not org/name@revision
-    "local path": r"(?:^|[^\w.~/-])(?:~|/home|/Users|/root)/[^\s/]|(?:^|[^A-Za-z0-9])[A-Za-z]:\\[^\s\\]|\bfile://",
-}
+    "local path": r"(?:^|[^\w.~/-])(?:~|/(?:home|Users|root|mnt|media|scratch|gpfs|lustre|data|workspace|tmp|var|opt|srv|Volumes))/[^\s/]"
+                  r"|(?:^|[^A-Za-z0-9])[A-Za-z]:\\[^\s\\]|\bfile://",
+}  # fmt: skip
 OWN_TOKEN, OWN_HOME = "your own Hugging Face token", "path of your home folder"
 KEYS = {**SMALL_TABLES, "samples": "itemset_id, item", **dict.fromkeys(("outcomes", "generations"), "run_id, item")}
 NEVER_LEAVES = ("option_scores", "published_results")  # no text, or not published

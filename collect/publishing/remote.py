@@ -2,7 +2,8 @@
 
 import glob
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -13,7 +14,8 @@ import duckdb
 import pyarrow.parquet as pq
 
 from catalog.errors import CatalogError
-from catalog.open import SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql
+from catalog.hub import COMMIT
+from catalog.open import SCHEMA_VERSION, SMALL_TABLES, card_of_checked, columns_of, load_small, schema_sql, told_by
 from collect.publishing.faults import Again, explained
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class State:
     rows: Mapping[str, Rows] = field(default_factory=lambda: {table: [] for table in SMALL_TABLES})
     digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # "runs", "itemsets" -> id -> digest
     readme: str | None = None
+    newer: Collection[str] = ()  # paths of small files that a newer minor version of the package wrote
 
     def of_table(self, table: str) -> list[str]:
         """Paths of a table's files."""
@@ -76,6 +79,8 @@ class Dataset:
             raise CatalogError(f"--repo wants ORG/NAME: {error}") from error
         if "/" not in self.repo:
             raise CatalogError(f"--repo wants ORG/NAME, found {self.repo!r}")
+        if COMMIT.fullmatch(self.revision):
+            raise CatalogError(f"--revision wants a branch, found the commit {self.revision}: nothing can be added to that")
         self.api = HfApi()
 
     def head(self) -> str | None:
@@ -89,7 +94,7 @@ class Dataset:
                 return None
             if self.pull or not self.may_create:
                 raise
-            self.api.create_repo(self.repo, repo_type=KIND, private=self.private or None, exist_ok=True)
+            self.create()
             info = self.api.repo_info(self.repo, repo_type=KIND)
         if self.private and not info.private:
             raise CatalogError(f"{self.repo} is there already and is public: make it private in its settings, or leave --private away")
@@ -103,6 +108,24 @@ class Dataset:
             if self.may_create and not self.pull:
                 self.api.create_branch(self.repo, branch=self.revision, repo_type=KIND, exist_ok=True)
             return info.sha
+
+    def create(self) -> None:
+        """Make the dataset.
+
+        Raises:
+            CatalogError: The token may not; a pull request needs a dataset that is there.
+        """
+        from huggingface_hub.errors import HfHubHTTPError
+
+        try:
+            self.api.create_repo(self.repo, repo_type=KIND, private=self.private or None, exist_ok=True)
+        except HfHubHTTPError as error:
+            if error.response.status_code != 403:
+                raise
+            raise CatalogError(
+                f"there is no dataset {self.repo}, and your token may not make one ({error.server_message or 403}): "
+                "give --repo a name of your own, or log in with a token that may: `hf auth login`"
+            ) from error
 
     def state(self) -> State:
         """What the head of the branch holds, its small tables downloaded and checked."""
@@ -123,7 +146,11 @@ class Dataset:
             return State(oid, files)
         readme = found.pop("README.md", None)
         rows, digests = read_small(found)
-        return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None)
+        newer = [path for path, copy in found.items() if is_newer(copy)]
+        try:
+            return State(oid, files, rows, digests, readme.read_text(encoding="utf-8") if readme else None, newer)
+        except UnicodeDecodeError as error:
+            raise CatalogError(f"README.md of {self.repo} is not UTF-8: mend it on the Hub, then run the same command again") from error
 
     def fetch(self, oid: str, paths: list[str]) -> dict[str, Path]:
         """Files of a commit, from the cache where they are there; path -> local file."""
@@ -209,21 +236,40 @@ def read_small(found: Mapping[str, Path]) -> tuple[dict[str, Rows], dict[str, di
     """
     files: dict[str, list[str]] = {table: [] for table in SMALL_TABLES}
     digests: dict[str, dict[str, str]] = {}
-    cards = []
+    cards = {}
     for path, copy in sorted(found.items()):
         table = path.split("/")[0]
         if card := card_of_checked(table, str(copy)):
-            cards.append(json.loads(card))
+            cards[path] = card
         digests.setdefault(table, {}).update(digests_of(copy))
         if table in files:
             files[table].append(str(copy))
     con = empty_tables().cursor()
     con.execute("BEGIN")
-    load_small(con, files, cards)
+    load_small(con, files, told_by(cards))
     rows = {table: con.sql(f"SELECT {columns_of(table)} FROM {table} ORDER BY {key}").to_arrow_table().to_pylist()
             for table, key in SMALL_TABLES.items()}  # fmt: skip
     con.execute("ROLLBACK")
     return rows, digests
+
+
+def is_newer(file: Path) -> bool:
+    """Whether a newer minor version of the package wrote it, which may say more than this one can write."""
+    version = (pq.read_schema(file).metadata or {}).get(b"schema_version", b"").decode()
+    return [int(n) for n in re.findall(r"\d+", version)] > [int(n) for n in SCHEMA_VERSION.split(".")]
+
+
+def refuse_to_rewrite(repo: str, newer: Collection[str]) -> None:
+    """Refuse to replace what a newer minor version wrote.
+
+    Raises:
+        CatalogError: There is any such file.
+    """
+    if newer:
+        raise CatalogError(
+            f"{min(newer)} of {repo} was written by a newer version of this package, which may say more than this one knows; to write it "
+            "again would lose that: pip install --upgrade forgetting-catalog"
+        )
 
 
 @cache
@@ -235,6 +281,9 @@ def empty_tables() -> duckdb.DuckDBPyConnection:
 
 
 def digests_of(file: Any) -> dict[str, str]:
-    """The digests in a Parquet file's metadata; none where another program wrote it."""
-    told: dict[str, str] = json.loads((pq.read_schema(file).metadata or {}).get(DIGESTS.encode(), b"{}"))
-    return told
+    """The digests in a Parquet file's metadata; none where another program wrote it, or wrote something else there."""
+    try:
+        told = json.loads((pq.read_schema(file).metadata or {}).get(DIGESTS.encode(), b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

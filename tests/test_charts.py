@@ -1,0 +1,59 @@
+"""The recurring charts: drawn from hand-made rows, empty ones and hostile names among them."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+vl_convert = pytest.importorskip("vl_convert")
+
+from catalog import charts  # noqa: E402
+
+HOSTILE = 'a/b\'s "<script>alert(1)</script>" | &amp;'
+
+
+def drawn(chart):
+    """The texts of a chart as drawn, which must be well-formed SVG."""
+    svg = vl_convert.vegalite_to_svg(chart.to_json())
+    return svg, [text.text for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def forgetting_row(**told):
+    """A row of the macro forgetting with nothing in it but what is told."""
+    names = ["f", "bt", *(f"{side}_knowledge{end}" for side in ("f", "bt") for end in ("", "_lo", "_hi"))]
+    return dict.fromkeys(names) | {"setting": "s", "category": "c"} | told
+
+
+def test_quadrants_by_hand():
+    """Of 20 items 11, 5, 1, 3: shares 55, 25, 5, 15, the 5 too narrow to be written; no items are a bar without length."""
+    row = {"category": "c", "n11": 11, "n10": 5, "n01": 1, "n00": 3}
+    svg, texts = drawn(charts.quadrants([row, {"category": "none", "n11": 0, "n10": 0, "n01": 0, "n00": 0}]))
+    assert [text for text in texts if text in ("55", "25", "15", "5")] == ["55", "25", "15"] and "none" in texts
+    for colour in charts.TRANSITIONS.values():
+        assert colour in svg
+
+
+def test_sides_are_percent_and_keep_null():
+    """Fractions become percent, what is not known stays unknown, the raw share is a tick of its own."""
+    rows = [forgetting_row(f=0.25, bt=0.5, f_knowledge=0.2, f_knowledge_lo=0.1, f_knowledge_hi=0.3)]
+    forgotten, gained = charts.sides(rows, "knowledge", raw="")
+    assert (forgotten["what"], forgotten["value"], forgotten["low"], forgotten["raw"]) == ("forgotten", 20, 10, 25)
+    assert (gained["what"], gained["value"], gained["raw"]) == ("gained", None, 50)
+
+
+@pytest.mark.parametrize("rows", [[], [{"x": 1.0, "y": 2.0, "what": HOSTILE, "category": HOSTILE, "part": HOSTILE, "value": None, "low": None,
+                                        "high": None, "rank": 1, "pair_id": HOSTILE, "n11": 1, "n10": 0, "n01": 0, "n00": 0}]])  # fmt: skip
+def test_nothing_and_hostile_names(rows):
+    """No rows is an empty chart; a name is text, never markup, and an unknown value is no error."""
+    colours = {HOSTILE: "#000000"}
+    made = [
+        charts.quadrants(rows),
+        charts.intervals(rows, "category", colours),
+        charts.beyond_luck([forgetting_row(category=HOSTILE)] if rows else []),
+        charts.parts(rows, "category", colours),
+        charts.grid(rows, "what", "category", "value", "title"),
+        charts.trend(rows, x="x", y="y", colour="what", colours=colours, x_title="x"),
+        charts.sequence(rows, x="x", y="y", colour="what", x_title="x"),
+    ]
+    for chart in made:
+        svg, _ = drawn(chart)
+        assert "<script" not in svg
