@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog.errors import CatalogError
 
@@ -21,12 +21,38 @@ def run(args: argparse.Namespace) -> int:
 
     from collect.run import collect
 
-    done, there = collect(plan_of(args), args.out, engine_maker(args), Console(stderr=True))
+    if args.dry_run:
+        from collect.dry_run import COLUMNS, dry_run
+
+        show(COLUMNS, dry_run(plan_of(args), args.out, engine_maker(args), Console(stderr=True)))
+        return 0
+    done, there, elsewhere = collect(plan_of(args), args.out, engine_maker(args), Console(stderr=True))
+    if elsewhere:
+        print(f"{elsewhere} runs are being collected by another process: collect status {args.out}", file=sys.stderr)
     if done:
         print(f"{done} runs collected into {args.out}, {there} were there already. Next: catalog pairs --from {args.out}", file=sys.stderr)
-    else:
+    elif not elsewhere:
         print(f"nothing to do: all {there} runs are in {args.out}", file=sys.stderr)
     return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Show how far a runs folder is: runs done, running, failed (or killed) and, with a plan, missing."""
+    from collect.config import read_plan
+    from collect.status import matrix, states
+
+    found, reasons = states(args.runs, read_plan(args.plan) if args.plan else None)
+    show(*matrix(found))
+    for reason in reasons:
+        print(reason, file=sys.stderr)
+    return 0
+
+
+def show(columns: list[str], rows: list[list[Any]]) -> None:
+    """A table on a terminal, CSV in a pipe."""
+    from catalog.output import print_table, write_rows
+
+    (print_table if sys.stdout.isatty() else write_rows)(columns, rows)
 
 
 # of collect/importers/detect.py, which is not imported for a line of help
@@ -211,6 +237,14 @@ def add_hub_commands(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     )
 
 
+def add_status_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command that looks at a runs folder."""
+    p = commands.add_parser("status", help=status.__doc__, description=status.__doc__)
+    p.set_defaults(call=status)
+    p.add_argument("runs", type=Path, metavar="RUNS", help="catalog folder")
+    p.add_argument("plan", type=Path, nargs="?", metavar="PLAN", help="TOML file whose runs are wanted: shows what is missing")
+
+
 def parser() -> argparse.ArgumentParser:
     """Every command with its options."""
     top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
@@ -223,6 +257,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
     p.add_argument("--protocol", nargs="+", choices=["option-text", "option-letter", "cot"], help="default: option-text")
     p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
+    p.add_argument("--dry-run", action="store_true", help="ask a few questions, print runs, tokens, time and memory, write nothing")
     p.add_argument("--limit", type=int, help="items per task, the same for every model")
     p.add_argument("--replicates", type=int, help="of sampled protocols")
     p.add_argument("--skip-bad", action="store_true", help="leave out items that cannot be asked, instead of stopping")
@@ -235,6 +270,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
     p.add_argument("--dtype", help="float32, bfloat16, float16")
     p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")
+    add_status_command(commands)
     p = commands.add_parser("import", help=import_.__doc__, description=import_.__doc__)
     p.set_defaults(call=import_)
     p.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log files or folders of them")

@@ -1,6 +1,5 @@
 """Run a plan: every missing run once, one whole file each, with a progress bar; a second call does nothing and says so."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +10,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from catalog.errors import CatalogError
 from catalog.items import Itemset, itemsets, read_items
-from collect.cards import Job, card_of, sample_rows
+from collect.cards import Job
+from collect.claims import tidy
 from collect.config import Plan
-from collect.engines import Engine, Generated, GenerateRequest, Sampling, Scored, ScoreRequest
-from collect.extract import Grade, grade
+from collect.engines import Asked, Engine
 from collect.models import Located, locate
-from collect.protocols import LETTERS, Ask, Protocol, continuations, option_order, pick_shots, prompt
-from collect.store import check_folder, merge_pairs, read_card, run_file, write_run
+from collect.passes import run_group
+from collect.protocols import LETTERS, Ask, Protocol
+from collect.store import check_folder, merge_pairs, read_card, run_file
 
 MakeEngine = Callable[[Located], Engine]
-Asked = tuple[list[list[int]], list[str]]  # option orders and prompts of a job's items
-Tables = dict[str, list[dict[str, Any]]]
-GROUP = 512  # items asked together: what a kill loses at most, unless one task has more
+GROUP = 512  # items asked together, unless one task has more
 
 
 def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
@@ -44,7 +42,7 @@ def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
     return sets
 
 
-def jobs_of(located: Located, engine: Engine, sets: Sequence[Itemset], asks: Sequence[Ask]) -> list[Job]:
+def jobs_of(located: Located, engine: Asked, sets: Sequence[Itemset], asks: Sequence[Ask]) -> list[Job]:
     """Every pass the plan wants of one model. Option scoring skips tasks that have free-form items."""
     jobs = []
     for ask in asks:
@@ -63,7 +61,7 @@ def jobs_of(located: Located, engine: Engine, sets: Sequence[Itemset], asks: Seq
     return jobs
 
 
-def settled(ask: Ask, engine: Engine, located: Located, itemset: Itemset) -> list[Protocol]:
+def settled(ask: Ask, engine: Asked, located: Located, itemset: Itemset) -> list[Protocol]:
     """The protocols of a pass. Where a task's gold always stands first, listed options are shuffled.
 
     A preference for the first position would otherwise pass for knowledge, and the exchangeable estimate would fail.
@@ -96,8 +94,8 @@ def missing_of(out: Path, job: Job, engine: Engine) -> tuple[Protocol, ...]:
     return tuple(missing)
 
 
-def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) -> tuple[int, int]:
-    """Collect every run of the plan that is not there yet.
+def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) -> tuple[int, int, int]:
+    """Collect every run of the plan that is not there yet and that no other process is collecting.
 
     Args:
         plan: Models, items, protocols, pairs.
@@ -106,7 +104,7 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
         console: Where progress goes (stderr).
 
     Returns:
-        Number of runs collected, and of runs that were there already.
+        Number of runs collected, of runs that were there already, and of runs that another process is collecting.
 
     Raises:
         CatalogError: Anything a user can mend; runs collected before stay.
@@ -115,7 +113,7 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
     settings = check_folder(out)
     located = [locate(spec) for spec in plan.models]
     pairs = pair_rows(plan.pairs, {m.spec.name: m.model_id for m in located})
-    done = there = 0
+    done = there = elsewhere = 0
     with progress_bar(console) as progress:
         bar = progress.add_task("", total=None)
         for number, model in enumerate(located, 1):
@@ -130,14 +128,16 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
                 total=sum(len(job.itemset.items) for job, _ in todo) or None,
                 description=f"{model.spec.name} ({number}/{len(located)})",
             )
-            for group in grouped([replace(job, protocols=protocols) for job, protocols in todo]):
-                done += run_group(out, group, engine, plan.contributor, lambda n: progress.advance(bar, n))
+            for group in grouped([job for job, _ in todo]):
+                written, others = run_group(out, group, engine, plan.contributor, lambda n: progress.advance(bar, n))
+                done, elsewhere = done + written, elsewhere + others
             progress.update(bar, visible=bool(todo))
-    if not done + there:
+    if not done + there + elsewhere:
         free = ", ".join(itemset.task_id for itemset in sets if any(item.answer == "free" for item in itemset.items))
         raise CatalogError(f"nothing to ask: options cannot be scored in tasks with free-form items ({free}). Ask them with --protocol cot")
     merge_pairs(out, pairs)
-    return done, there
+    tidy(out)
+    return done, there, elsewhere
 
 
 def check_settings(jobs: Sequence[Job], settings: dict[str, str]) -> None:
@@ -206,83 +206,3 @@ def grouped(jobs: Sequence[Job], size: int = GROUP) -> list[list[Job]]:
         else:
             groups.append([job])
     return groups
-
-
-def run_group(out: Path, jobs: Sequence[Job], engine: Engine, contributor: str | None, advance: Callable[[int], None]) -> int:
-    """Ask every item of a group of jobs together and write their runs; returns the number of runs."""
-    began = time.monotonic()
-    asked = [prompts_of(job) for job in jobs]
-    scored = jobs[0].protocols[0].decoding == "scored"
-    results = iter(score_all(jobs, asked, engine, advance) if scored else generate_all(jobs, asked, engine, advance))
-    seconds_per_item = (time.monotonic() - began) / sum(len(job.itemset.items) for job in jobs)
-    n = 0
-    for job, (orders, _) in zip(jobs, asked, strict=True):
-        own = [next(results) for _ in orders]
-        for protocol in job.protocols:
-            rows = score_rows(job, protocol, orders, own) if scored else generation_rows(job, protocol, orders, own)
-            seed = group_seed(jobs) if protocol.varies else None
-            told = {"contributor": contributor, "rng_seed": seed, "wall_s": round(seconds_per_item * len(orders), 3)}
-            card = card_of(job, protocol, engine, told)
-            write_run(out, card, sample_rows(job.itemset), rows)
-            n += 1
-    return n
-
-
-def group_seed(jobs: Sequence[Job]) -> int:
-    """The random seed of runs asked together: the id of the first, so that no two groups share random numbers."""
-    return jobs[0].run_id(jobs[0].protocols[0])
-
-
-def prompts_of(job: Job) -> Asked:
-    """Option orders and prompts of every item of a job; protocols of one pass share them."""
-    protocol, items, keys = job.protocols[0], job.itemset.items, job.itemset.keys
-    orders = [option_order(protocol, key, len(item.choices), job.replicate) for item, key in zip(items, keys, strict=True)]
-    shots = pick_shots(protocol.shots, items, keys)
-    return orders, [prompt(protocol, item, order, shot) for item, order, shot in zip(items, orders, shots, strict=True)]
-
-
-def score_all(jobs: Sequence[Job], asked: Sequence[Asked], engine: Engine, advance: Callable[[int], None]) -> list[Any]:
-    """Score the options of every item of the jobs, in order."""
-    requests = [
-        ScoreRequest(text, tuple(continuations(job.protocols[0], item, order)), job.protocols[0].template == "model")
-        for job, (orders, prompts) in zip(jobs, asked, strict=True)
-        for text, item, order in zip(prompts, job.itemset.items, orders, strict=True)
-    ]
-    return engine.score(requests, advance)
-
-
-def score_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], scored: Sequence[Scored]) -> Tables:
-    """Outcomes and scores of one run by option scoring. Equal best scores go to the first option shown."""
-    rows: Tables = {"outcomes": [], "option_scores": []}
-    for item, order, result in zip(job.itemset.items, orders, scored, strict=True):
-        if result.logprobs is None:
-            rows["outcomes"].append({"correct": None, "status": "error", "reason": result.error})
-            rows["option_scores"].append({"scores": [None] * len(order)})
-            continue
-        sizes = [max(1, len(item.choices[o].encode())) if protocol.scoring == "per-byte" else 1 for o in order]
-        shown = [total / size for total, size in zip(result.logprobs, sizes, strict=True)]
-        predicted = order[shown.index(max(shown))]
-        rows["outcomes"].append({"correct": predicted in item.gold, "predicted": predicted, "status": "ok", "n_tokens": result.n_tokens})
-        rows["option_scores"].append({"scores": [shown[order.index(o)] for o in range(len(order))]})
-    return rows
-
-
-def generate_all(jobs: Sequence[Job], asked: Sequence[Asked], engine: Engine, advance: Callable[[int], None]) -> list[Any]:
-    """Generate an answer to every item of the jobs, in order."""
-    protocol = jobs[0].protocols[0]
-    sampling = Sampling(protocol.temperature, protocol.top_p, protocol.max_new_tokens or 1, protocol.stop or (), group_seed(jobs))
-    requests = [GenerateRequest(text, protocol.template == "model") for _, prompts in asked for text in prompts]
-    return engine.generate(requests, sampling, advance)
-
-
-def generation_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], generated: Sequence[Generated]) -> Tables:
-    """Outcomes and texts of one run by generation and extraction."""
-    rows: Tables = {"outcomes": [], "generations": []}
-    for item, order, result in zip(job.itemset.items, orders, generated, strict=True):
-        if result.error is not None:
-            graded = Grade(None, None, "error", result.error)
-        else:
-            graded = grade(result.text, item, order, protocol.prompt_style == "letters", result.finished)
-        rows["outcomes"].append({**graded._asdict(), "n_tokens": result.n_tokens})
-        rows["generations"].append({"text": result.text})
-    return rows

@@ -1,20 +1,28 @@
 """The default engine: Hugging Face transformers, one model on one device.
 
-The options of a question share its forward pass: the question runs once and its key-value cache is repeated for the
-options, which run together. Left padding puts every question's last token in the same column.
+The options of a question share its forward pass: they stand behind it in one row, each hidden from the others
+(packing.py). Examples that questions of a task share run once. Logits are computed where an answer is read, nowhere else.
+A model that does not answer the same this way (checked at its first question) gets one row an option.
 """
 
-import hashlib
+import copy
+import itertools
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 
 from catalog.errors import CatalogError
 from collect.device import DTYPES, Place, place
-from collect.engines import Advance, Generated, GenerateRequest, Sampling, Scored, ScoreRequest
+from collect.engines import Advance, Generated, GenerateRequest, Keep, Sampling, Scored, ScoreRequest
+from collect.engines.encoding import Encoder
+from collect.engines.generating import Generation
+from collect.engines.packing import Encoded, Packed, common_start, out_of_memory, pack, simple, unpacked
 from collect.models import Located
 
 T = TypeVar("T")
@@ -25,29 +33,35 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")  # reading a .gguf draws its own bar across ours
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-
-@dataclass(frozen=True)
-class Encoded:
-    """Token ids of one question: the part its options share, each option's rest, and where its scored part begins."""
-
-    at: int
-    shared: list[int]
-    rests: list[list[int]]
-    skips: list[int]
-
-    @property
-    def cost(self) -> int:
-        """Tokens of cache the question and its options hold."""
-        return len(self.rests) * (len(self.shared) + max(map(len, self.rests)))
+WINDOW = 4096  # questions encoded and sorted together: memory does not grow with a task
+AT_ONCE = {"cpu": 2048}  # tokens of one scoring pass: a processor is fastest while they stay in its cache
+PADDED = 0.15  # share of a batch that may be padding
+NO_NUMBER = "the model gave no number (NaN or infinite) for an option"
 
 
-class TransformersEngine:
+@dataclass
+class Counted:
+    """What scoring fed the model: tokens of rows, tokens of padding, passes."""
+
+    tokens: int = 0
+    padding: int = 0
+    passes: int = 0
+
+
+@dataclass
+class Lead:
+    """Examples that questions share: their tokens' keys and values, one row, or nothing."""
+
+    length: int = 0
+    cache: Any = None
+
+
+class TransformersEngine(Encoder):
     """Loads the tokenizer at once and the weights when they are first needed."""
 
     name = "transformers"
 
     def __init__(self, located: Located, where: Place | None = None, trust_remote_code: bool = False) -> None:
-        from transformers import AutoTokenizer
         from transformers.utils import logging
 
         logging.disable_progress_bar()
@@ -55,17 +69,11 @@ class TransformersEngine:
         self.options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
         if located.gguf:
             self.options["gguf_file"] = located.gguf
-        try:
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(located.folder, **self.options)
-        except (OSError, ValueError, ImportError) as error:
-            raise CatalogError(f"the tokenizer of {located.spec.where} does not load: {str(error).strip().splitlines()[0]}") from error
-        if self.tokenizer.pad_token_id is None:
-            self.tokenizer.pad_token = self.tokenizer.eos_token or self.tokenizer.convert_ids_to_tokens(0)
-        template = self.tokenizer.chat_template
-        self.has_template = bool(template)
-        self.chat_template_sha256 = hashlib.sha256(str(template).encode()).hexdigest() if template else None
+        super().__init__(located, self.options)
         self.dtype, self.hardware, self.budget = self.place.dtype, self.place.hardware, self.place.budget
         self.loaded: Any = None
+        self.packs: bool | None = None
+        self.counted = Counted()
 
     @property
     def model(self) -> Any:
@@ -90,150 +98,119 @@ class TransformersEngine:
         """Most tokens of prompt and answer together."""
         return int(getattr(self.model.config, "max_position_embeddings", None) or 10**9)
 
-    def encode(self, text: str, chat: bool) -> list[int]:
-        """Token ids; a templated text carries its special tokens already."""
-        return list(self.tokenizer(text, add_special_tokens=not chat)["input_ids"])
-
-    def templated(self, message: str) -> str:
-        """A user's message in the model's own chat template, up to where the answer begins."""
-        return str(self.tokenizer.apply_chat_template([{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True))
-
     # ---- option scoring ----
 
-    def score(self, requests: Sequence[ScoreRequest], advance: Advance) -> list[Scored]:
+    def score(self, requests: Sequence[ScoreRequest], advance: Advance, keep: Keep | None = None) -> list[Scored]:
         """Summed log-probability of every continuation of every request, in nats, in the order given."""
         results: list[Scored | None] = [None] * len(requests)
-        encoded = []
-        for at, request in enumerate(requests):
-            question = self.encode_question(at, request)
-            longest = len(question.shared) + max(map(len, question.rests))
-            if longest > self.context:
-                results[at] = Scored(None, 0, f"{longest} tokens, the model reads {self.context}")
+        for first in range(0, len(requests), WINDOW):
+            for at, scored in self.score_window(self.questions(requests[first : first + WINDOW], first)):
+                results[at] = scored
+                if keep:
+                    keep(at, scored)
                 advance(1)
-            else:
-                encoded.append(question)
-        for batch, logprobs in self.in_batches(encoded, lambda q: q.cost, self.score_batch):
-            for question, sums in zip(batch, logprobs, strict=True):
-                results[question.at] = Scored(tuple(sums), len(question.shared) + sum(map(len, question.rests)))
-            advance(len(batch))
         return [r for r in results if r is not None]
 
-    def encode_question(self, at: int, request: ScoreRequest) -> Encoded:
-        """Split prompt + option into what all options share and their rests.
+    def score_window(self, questions: Sequence[Encoded]) -> Iterator[tuple[int, Scored]]:
+        """Every question's position and result, as batches are done."""
+        fit = [q for q in questions if q.longest <= self.context]
+        yield from (
+            (q.at, Scored(None, 0, f"{q.longest} tokens, the model reads {self.context}")) for q in questions if q.longest > self.context
+        )
+        apart = [q for q in fit if not self.can_pack(q)]
+        if apart:
+            yield from self.score_questions(
+                apart, lambda q: len(q.rests) * q.longest, lambda batch: self.sums_of(unpacked(batch, self.place.device))
+            )
+        together = sorted((q for q in fit if self.can_pack(q)), key=lambda q: q.lead)
+        for lead, group in itertools.groupby(together, key=lambda q: q.lead):
+            asked = list(group)
+            start = self.lead_of(asked) if lead and len(asked) > 1 else Lead()
+            yield from self.score_questions(asked, partial(row_length, start.length), partial(self.score_batch, lead=start))
 
-        Tokens may merge across the border, so that each option's scored part begins where its own tokens leave those
-        of the prompt; at least one token is always scored.
-        """
-        text = self.templated(request.prompt) if request.chat else request.prompt
-        ends = [c.lstrip() if request.chat else c for c in request.continuations]
-        alone = self.encode(text, request.chat)
-        wholes = [self.encode(text + end, request.chat) for end in ends]
-        starts = [min(common_length(alone, whole), len(whole) - 1) for whole in wholes]
-        shared = max(min(starts), 0)
-        if shared == 0:  # nothing stands before some option's first token: begin with a token that can predict it
-            first = self.tokenizer.bos_token_id if self.tokenizer.bos_token_id is not None else self.tokenizer.pad_token_id
-            return Encoded(at, [first], [whole or [first] for whole in wholes], [max(start, 0) for start in starts])
-        return Encoded(at, wholes[0][:shared], [whole[shared:] for whole in wholes], [start - shared for start in starts])
+    def score_questions(
+        self, questions: list[Encoded], cost: Callable[[Encoded], int], run: Callable[[Sequence[Encoded]], list[float]]
+    ) -> Iterator[tuple[int, Scored]]:
+        """Batch by batch; an option without a finite number makes its question unmeasured, not wrong."""
+        for batch, sums in self.in_batches(questions, cost, lambda b: [run(b)], AT_ONCE.get(torch.device(self.place.device).type)):
+            found = iter(sums[0])
+            for question in batch:
+                own = tuple(next(found) for _ in question.rests)
+                n_tokens = len(question.shared) + sum(map(len, question.rests))
+                sound = all(map(math.isfinite, own))
+                yield question.at, Scored(own, n_tokens) if sound else Scored(None, n_tokens, NO_NUMBER)
+
+    def score_batch(self, batch: Sequence[Encoded], lead: Lead) -> list[float]:
+        """Summed log-probability of every option of every question of a batch, one row a question."""
+        return self.sums_of(pack(batch, lead.length, self.place.device), lead)
 
     @torch.inference_mode()
-    def score_batch(self, batch: Sequence[Encoded]) -> list[list[float]]:
-        """Score one batch: the questions once, then the options' tokens over the repeated cache."""
-        ids, mask = self.padded([q.shared for q in batch], left=True)
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
-        out = self.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1)
-        first = out.logits[:, -1].float().log_softmax(-1)
-        owner = torch.tensor([i for i, q in enumerate(batch) for _ in q.rests], device=ids.device)
-        rests = [rest for q in batch for rest in q.rests]
-        skips = [skip for q in batch for skip in q.skips]
-        heads = first[owner, torch.tensor([r[0] for r in rests], device=ids.device)].tolist()
-        sums = [head if skip == 0 else 0.0 for head, skip in zip(heads, skips, strict=True)]
-        longer = [i for i, rest in enumerate(rests) if len(rest) > 1]
-        if longer:
-            rows = torch.tensor(longer, device=ids.device)
-            out.cache.batch_select_indices(owner[rows])
-            tails = self.score_tails([rests[i] for i in longer], [skips[i] for i in longer], out.cache, mask[owner[rows]])
-            for i, tail in zip(longer, tails, strict=True):
-                sums[i] += tail
-        found = iter(sums)
-        return [[next(found) for _ in q.rests] for q in batch]
+    def sums_of(self, packed: Packed, lead: Lead | None = None) -> list[float]:
+        """One forward pass of a batch that is laid out; logits only where an answer is read."""
+        mask = packed.mask
+        if mask.dim() == 3:
+            mask = torch.zeros(mask.shape, dtype=self.model.dtype, device=mask.device).masked_fill_(
+                ~mask, torch.finfo(self.model.dtype).min
+            )[:, None]
+        told: dict[str, Any] = {"use_cache": False}
+        if lead and lead.cache is not None:
+            told = {"use_cache": True, "cache": repeated(lead.cache, len(mask))}
+        with only_at(self.model, [row for row, *_ in packed.where], [column for _, column, _ in packed.where]):
+            logits = self.model(input_ids=packed.ids, attention_mask=mask, position_ids=packed.positions, **told).logits[0]
+        self.counted.passes += 1
+        self.counted.tokens += packed.ids.numel()
+        return packed.sums(logits)
 
-    def score_tails(self, rests: list[list[int]], skips: list[int], cache: Any, mask: torch.Tensor) -> list[float]:
-        """Log-probability of every rest's tokens after its first, given the cached questions.
+    @torch.inference_mode()
+    def lead_of(self, questions: Sequence[Encoded]) -> Lead:
+        """Run what the questions begin with once, if that saves more than repeating its keys and values costs."""
+        length = common_start(questions)
+        if length < 32:
+            return Lead()
+        ids = torch.tensor([questions[0].shared[:length]], device=self.place.device)
+        cache = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).cache
+        self.counted.passes += 1
+        self.counted.tokens += length
+        return Lead(length, cache) if simple(cache) else Lead()
 
-        Args:
-            rests: Token ids, two or more each.
-            skips: How many leading tokens of each rest are question, not option.
-            cache: Keys and values of each rest's question, one row per rest.
-            mask: int64 (rows, T), 1 where the cached column is a token.
+    def can_pack(self, question: Encoded) -> bool:
+        """Whether the model reads this question right with all its options in one row.
 
-        Returns:
-            Sums in nats, one per rest.
+        A sliding window would have to be part of the mask: questions longer than it go apart.
         """
-        ids, real = self.padded([rest[:-1] for rest in rests], left=False)
-        targets, _ = self.padded([rest[1:] for rest in rests], left=False)
-        positions = mask.sum(1, keepdim=True) + torch.arange(ids.shape[1], device=ids.device)
-        out = self.model(input_ids=ids, attention_mask=torch.cat([mask, real], 1), position_ids=positions, cache=cache, use_cache=True)
-        logits = out.logits.float()  # the vocabulary is wide: no second tensor of this size
-        logprobs = logits.gather(2, targets[:, :, None])[:, :, 0] - logits.logsumexp(-1)
-        column = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-        scored = real.bool() & (column >= torch.tensor(skips, device=ids.device)[:, None])
-        return [float(x) for x in (logprobs * scored).sum(1)]
+        config = self.model.config.get_text_config()
+        window = getattr(config, "sliding_window", None) or getattr(config, "attention_chunk_size", None)
+        if self.packs is None:
+            self.packs = self.packs_right()
+        return self.packs and (not window or question.longest < window)
 
-    def padded(self, rows: Sequence[Sequence[int]], left: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """int64 (rows, longest) ids and mask, padded on one side."""
-        width = max(map(len, rows))
-        fill = [[0] * (width - len(row)) for row in rows]
-        pad = self.tokenizer.pad_token_id
-        ids = [[pad] * len(f) + list(r) if left else list(r) + [pad] * len(f) for f, r in zip(fill, rows, strict=True)]
-        mask = [f + [1] * len(r) if left else [1] * len(r) + f for f, r in zip(fill, rows, strict=True)]
-        return torch.tensor(ids, device=self.place.device), torch.tensor(mask, device=self.place.device)
+    def packs_right(self) -> bool:
+        """Score a made-up question packed, packed behind a shared beginning, and apart: the same, or the model cannot."""
+        ids = [n % self.model.config.get_text_config().vocab_size for n in range(3, 90)]
+        probes = [Encoded(0, ids[:n], [ids[60:64], ids[70:72], ids[80:85]], [0, 0, 1]) for n in (40, 36)]
+        plain = self.sums_of(unpacked(probes, self.place.device))
+        tolerance = 1e-3 if self.dtype == "float32" else 1.0
+        try:
+            packed = [self.score_batch(probes, Lead()), self.score_batch(probes, self.lead_of(probes))]
+        except (TypeError, ValueError, RuntimeError, AttributeError):  # a model that takes no mask or no cache of ours
+            return False
+        finally:
+            self.counted = Counted()
+        return all(abs(a - b) <= tolerance for sums in packed for a, b in zip(sums, plain, strict=True))
 
     # ---- generation ----
 
-    def generate(self, requests: Sequence[GenerateRequest], sampling: Sampling, advance: Advance) -> list[Generated]:
-        """Continue every request, in the order given; the same seed, model and requests give the same text on one device."""
+    def generate(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling, advance: Advance, keep: Keep | None = None
+    ) -> list[Generated]:
+        """Continue every request, in the order given; a request's text depends on its seed, not on what stands beside it."""
         results: list[Generated | None] = [None] * len(requests)
-        encoded = []
-        for at, request in enumerate(requests):
-            text = self.templated(request.prompt) if request.chat else request.prompt
-            ids = self.encode(text, request.chat)
-            if len(ids) >= self.context:
-                results[at] = Generated("", 0, False, f"{len(ids)} tokens, the model reads {self.context}")
-                advance(1)
-            else:
-                encoded.append((at, ids))
-        calls = iter(range(10**9))
-
-        def run(batch: Sequence[tuple[int, list[int]]]) -> list[Generated]:
-            torch.manual_seed((sampling.seed + next(calls)) % 2**63)
-            return self.generate_batch([ids for _, ids in batch], sampling)
-
-        for batch, texts in self.in_batches(encoded, lambda e: len(e[1]) + sampling.max_new_tokens, run):
-            for (at, _), generated in zip(batch, texts, strict=True):
-                results[at] = generated
-            advance(len(batch))
+        for at, generated in Generation(self, sampling).run(requests):
+            results[at] = generated
+            if keep:
+                keep(at, generated)
+            advance(1)
         return [r for r in results if r is not None]
-
-    @torch.inference_mode()
-    def generate_batch(self, prompts: list[list[int]], sampling: Sampling) -> list[Generated]:
-        """Continue one batch. The model's own generation defaults (top-k, penalties) are not used: the protocol decides."""
-        from transformers import GenerationConfig
-
-        ids, mask = self.padded(prompts, left=True)
-        ends = self.end_tokens()
-        sampled = sampling.temperature is not None
-        config = GenerationConfig(
-            do_sample=sampled, temperature=sampling.temperature if sampled else None, top_p=sampling.top_p if sampled else None,
-            top_k=0 if sampled else None, max_new_tokens=min(sampling.max_new_tokens, self.context - ids.shape[1]),
-            eos_token_id=sorted(ends) or None, pad_token_id=self.tokenizer.pad_token_id,
-        )  # fmt: skip
-        stops = {"stop_strings": list(sampling.stop), "tokenizer": self.tokenizer} if sampling.stop else {}
-        kept, self.model.generation_config = self.model.generation_config, config
-        try:
-            out = self.model.generate(input_ids=ids, attention_mask=mask, **stops)
-        finally:
-            self.model.generation_config = kept
-        return [self.ended(row.tolist(), ends, sampling.stop) for row in out[:, ids.shape[1] :]]
 
     def end_tokens(self) -> set[int]:
         """Every token that ends an answer: the tokenizer's and those the model's generation config names."""
@@ -242,40 +219,78 @@ class TransformersEngine:
         return {e for e in ends if e is not None}
 
     def ended(self, tokens: list[int], ends: set[int], stops: Sequence[str]) -> Generated:
-        """Text up to the first end token or stop string; what a batch generated after it is not the answer."""
+        """Text up to the first end token or stop string."""
         n = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
         finished = n < len(tokens)
         text = self.tokenizer.decode(tokens[:n], skip_special_tokens=True)
         cuts = [at for stop in stops if (at := text.find(stop)) >= 0]
         if cuts:
             text, finished = text[: min(cuts)], True
-            while n > 1 and any(stop in self.tokenizer.decode(tokens[: n - 1], skip_special_tokens=True) for stop in stops):
-                n -= 1  # a batch runs on after one row's stop; those tokens are not its answer's
         return Generated(text, n, finished)
 
     # ---- batches ----
 
     def in_batches(
-        self, work: list[T], cost: Callable[[T], int], run: Callable[[Sequence[T]], list[R]]
+        self, work: list[T], cost: Callable[[T], int], run: Callable[[Sequence[T]], list[R]], at_once: int | None = None
     ) -> Iterator[tuple[list[T], list[R]]]:
         """Longest first, so that the first batch shows whether memory suffices; out of memory halves the budget."""
         queue = sorted(work, key=cost, reverse=True)
         while queue:
-            size = max(1, min(len(queue), self.budget // max(1, cost(queue[0]))))
+            size = batch_size([max(1, cost(w)) for w in queue[:4096]], min(self.budget, at_once or self.budget))
             try:
                 done = run(queue[:size])
-            except torch.cuda.OutOfMemoryError:
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
                 if size == 1:
                     raise CatalogError(
                         "one question does not fit into the device's memory: use a smaller model or another device"
                     ) from None
-                torch.cuda.empty_cache()
-                self.budget //= 2
+                self.shrink()
                 continue
             yield queue[:size], done
             queue = queue[size:]
 
+    def shrink(self) -> None:
+        """Half the budget, after memory ran out."""
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.budget //= 2
 
-def common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many leading tokens two sequences share."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+def row_length(past: int, question: Encoded) -> int:
+    """Tokens of a question's row beside what is cached."""
+    return question.cost - past
+
+
+def batch_size(costs: Sequence[int], budget: int) -> int:
+    """How many of the first rows run together: within the budget, padded to the longest, little of it padding."""
+    size, real = 1, costs[0]
+    for n, tokens in enumerate(costs[1:], 2):
+        real += tokens
+        full = n * costs[0]
+        if full > budget or (full > budget // 4 and full - real > PADDED * full):
+            break
+        size = n
+    return size
+
+
+@contextmanager
+def only_at(model: Any, rows: Sequence[int], columns: Sequence[int]) -> Iterator[None]:
+    """Let the model's head see only these positions: logits come out as (1, positions, vocabulary)."""
+    head = model.get_output_embeddings()
+    at = torch.tensor(rows, device=model.device), torch.tensor(columns, device=model.device)
+    hook = head.register_forward_pre_hook(lambda _, args: (args[0][at][None], *args[1:]))
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def repeated(cache: Any, rows: int) -> Any:
+    """A cache of one row as one of many; the keys and values are not copied before the model adds to them."""
+    fresh = copy.copy(cache)
+    fresh.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in fresh.layers:
+        layer.keys, layer.values = (x.expand(rows, -1, -1, -1) for x in (layer.keys, layer.values))
+    return fresh
