@@ -980,6 +980,21 @@ SELECT setting, map, category, n_tasks, n_items, n_replicates, a_pre, a_post, f,
 FROM known WHERE map IN (SELECT map FROM row WHERE category <> 'Other');
 COMMENT ON MACRO TABLE forgetting IS 'FROM forgetting(''A'', ''B''): what B forgot and gained against A, by category, raw and beyond luck, with intervals.';
 
+-- Grain:  (setting, map) of two given models: pair_metrics with one best answer to what was lost and gained, and its name.
+-- metric: f_exch_x where any item allows it, else f_sym where any has replicates of both, else f_known, unchecked; n_beyond: its items.
+CREATE MACRO headline(before_model, after_model) AS TABLE
+SELECT *, CASE WHEN n_exch_x > 0 THEN 'f_exch_x' WHEN n_replicated > 0 THEN 'f_sym' ELSE 'f_known' END AS metric,
+       CASE metric WHEN 'f_exch_x' THEN n_exch_x WHEN 'f_sym' THEN n_replicated ELSE n_items END AS n_beyond,
+       unnest(CASE metric
+           WHEN 'f_exch_x' THEN {'lost': f_exch_x, 'lost_lo': f_exch_x_lo, 'lost_hi': f_exch_x_hi,
+                                 'gained': bt_exch_x, 'gained_lo': bt_exch_x_lo, 'gained_hi': bt_exch_x_hi}
+           WHEN 'f_sym' THEN {'lost': f_sym, 'lost_lo': f_sym - z95() * f_sym_se, 'lost_hi': f_sym + z95() * f_sym_se,
+                              'gained': bt_sym, 'gained_lo': bt_sym - z95() * bt_sym_se, 'gained_hi': bt_sym + z95() * bt_sym_se}
+           ELSE {'lost': f_known, 'lost_lo': f_known_lo, 'lost_hi': f_known_hi,
+                 'gained': bt_known, 'gained_lo': bt_known_lo, 'gained_hi': bt_known_hi} END)
+FROM pair_metrics_of(before_model, after_model);
+COMMENT ON MACRO TABLE headline IS 'FROM headline(''A'', ''B''): what B lost and gained against A beyond noise, or beyond luck and unchecked, per setting and map.';
+
 -- ==== 8. many tasks, and what could have been seen ====================================================================
 
 -- q of p among the p values of its family: min over x >= p of x m / #{y <= x}, m the values that are not NULL. Ties get one q.

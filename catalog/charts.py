@@ -1,19 +1,22 @@
 """The recurring Altair charts, drawn from what a view has aggregated already: at most a few hundred rows.
 
-Colours mean the same everywhere, survive the common kinds of colour blindness and differ in lightness. Backgrounds are
-transparent and ink is a middle grey, so that charts can be read on light and on dark pages.
+Colours mean the same everywhere and differ in lightness, so that they are told apart in grey and by the colour-blind; where there
+are too many for that, shapes or labels differ too. Backgrounds are transparent and ink is a middle grey, so that charts can be read
+on light and on dark pages.
 """
 
 from collections.abc import Iterable, Sequence
+from math import log10
 from typing import Any
 
 import altair as alt
 
 Row = dict[str, Any]
 Drawing = alt.LayerChart | alt.FacetChart  # of alt.layer; none here has facets
-INK = "#767676"  # 4.5 : 1 on white, 4.7 : 1 on black
-TRANSITIONS = {"kept": "#2f6690", "forgotten": "#d95f02", "gained": "#81b7dd", "never": "#bdbdbd"}
+INK = "#767676"  # 4.5 : 1 on white, 4.6 : 1 on black
+TRANSITIONS = {"kept": "#2f6690", "forgotten": "#d95f02", "gained": "#81b7dd", "never": "#e3e3e3"}
 SIDES = {name: TRANSITIONS[name] for name in ("forgotten", "gained")}
+PARTS = {"own noise": "#e3e3e3", "not readable": "#e6b83c", "the rest": "#d95f02"}  # of what was forgotten
 REGIMES = {
     "Domain-Continual Pretraining": "#0072b2", "Instruction Tuning": "#e69f00", "Trained from Base": "#009e73",
     "Trained from Instruct - Low Data Scenario": "#cc79a7", "Trained from Instruct - High Data Scenario": "#d55e00",
@@ -49,11 +52,16 @@ def use_theme() -> None:
     alt.renderers.enable("svg")
 
 
+def legend(colours: dict[str, str]) -> alt.Legend | None:
+    """In one or two columns, opaque where marks are pale; none for a single name."""
+    columns = 2 if len(colours) > 4 else len(colours)
+    return alt.Legend(columns=columns, labelLimit=300, symbolOpacity=1) if len(colours) > 1 else None
+
+
 def coloured(field: str, colours: dict[str, str]) -> alt.Color:
     """A colour that means the same everywhere."""
-    columns = 2 if len(colours) > 4 else len(colours)
-    legend = alt.Legend(columns=columns, labelLimit=300, symbolOpacity=1) if len(colours) > 1 else None  # opaque where marks are pale
-    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), title=None, legend=legend)
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return alt.Color(f"{field}:N", scale=scale, title=None, legend=legend(colours))
 
 
 def percent(rows: Iterable[Row], *columns: str) -> list[Row]:
@@ -162,46 +170,59 @@ def parts(rows: Sequence[Row], by: str, colours: dict[str, str]) -> Drawing:
     return alt.layer(bars, zero).properties(width=WIDTH, height=alt.Step(20))
 
 
-def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, largest: float | None = None) -> Drawing:
+def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, form: str = ".1f") -> Drawing:
     """A table as a heat map with its numbers printed in it; empty cells stay empty.
 
     Args:
         rows: One a cell.
-        x: Column names; y: row names; value: percent.
+        x: Column names; y: row names; value: percent, or another number from 0.
         title: What the colour means.
-        largest: Where the colour ends; None is the largest value.
+        form: How numbers are printed.
     """
-    top = largest or max((abs(row[value]) for row in rows if row[value] is not None), default=1)
+    top = max((row[value] for row in rows if row[value] is not None), default=1)
     base = alt.Chart(alt.Data(values=list(rows))).encode(
         x=alt.X(f"{x}:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-35)), y=alt.Y(f"{y}:N", title=None, sort=None)
     )
     scale = alt.Scale(scheme="oranges", domain=[0, top], clamp=True)
-    cells = base.mark_rect().encode(
-        color=alt.Color(f"{value}:Q", scale=scale, title=title, legend=alt.Legend(title=title, gradientLength=160)),
-        tooltip=[f"{y}:N", f"{x}:N", alt.Tooltip(f"{value}:Q", format=".1f")],
+    cells = (
+        base.transform_filter(f"isValid(datum['{value}'])")
+        .mark_rect()
+        .encode(
+            color=alt.Color(f"{value}:Q", scale=scale, title=title, legend=alt.Legend(title=title, gradientLength=160)),
+            tooltip=[f"{y}:N", f"{x}:N", alt.Tooltip(f"{value}:Q", format=form)],
+        )
     )
     dark = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("black"))
-    numbers = base.mark_text(size=10).encode(text=alt.Text(f"{value}:Q", format=".1f"), color=dark)
+    numbers = base.mark_text(size=10).encode(text=alt.Text(f"{value}:Q", format=form), color=dark)
     return alt.layer(cells, numbers).properties(width=alt.Step(52), height=alt.Step(24))
 
 
-def trend(points: Sequence[Row], x: str, y: str, colour: str, colours: dict[str, str], x_title: str, y_title: str = PERCENT) -> Drawing:
-    """Points over a logarithmic axis with the least-squares line of each colour; intervals where points carry low and high."""
-    base = alt.Chart(alt.Data(values=list(points))).encode(
-        x=alt.X(
-            f"{x}:Q",
-            scale=alt.Scale(type="log", nice=False, padding=20),
-            title=x_title,
-            axis=alt.Axis(format="~s", tickCount=5, labelExpr="replace(datum.label, 'G', 'B')"),
-        ),
-        color=coloured(colour, colours),
-    )
-    dots = base.mark_circle(size=60, opacity=0.9).encode(
-        y=alt.Y(f"{y}:Q", title=y_title), tooltip=["pair_id:N", f"{colour}:N", f"{x}:Q", alt.Tooltip(f"{y}:Q", format=".1f")]
+def trend(
+    points: Sequence[Row], fits: Sequence[Row], colour: str, colours: dict[str, str], x_title: str, y_title: str = PERCENT
+) -> Drawing:
+    """Points over a logarithmic axis, with the lines that a trend view fitted; the axis says over how many distinct sizes.
+
+    Args:
+        points: With x, y, `colour`, pair_id, and where known low and high, the ends of the interval of y.
+        fits: With `colour`, slope (per tenfold x) and intercept, as `scaling` has them; where slope is NULL no line is drawn.
+    """
+    sizes = sorted({row["x"] for row in points})
+    lines = [
+        {colour: fit[colour], "x": x, "y": fit["intercept"] + fit["slope"] * log10(x)}
+        for fit in fits if fit["slope"] is not None
+        for x in (f(row["x"] for row in points if row[colour] == fit[colour]) for f in (min, max))
+    ]  # fmt: skip
+    axis = alt.Axis(format="~s", tickCount=5, labelExpr="replace(datum.label, 'G', 'B')")
+    x = alt.X("x:Q", scale=alt.Scale(type="log", nice=False, padding=20), title=f"{x_title} ({len(sizes)} distinct)", axis=axis)
+    hue = coloured(colour, colours)
+    base = alt.Chart(alt.Data(values=list(points))).encode(x=x, y=alt.Y("y:Q", title=y_title), color=hue)
+    shape = alt.Shape(f"{colour}:N", scale=alt.Scale(domain=list(colours)), title=None, legend=legend(colours))
+    dots = base.mark_point(size=60, opacity=0.9, filled=True).encode(
+        shape=shape, tooltip=["pair_id:N", f"{colour}:N", "x:Q", alt.Tooltip("y:Q", format=".1f")]
     )
     errors = base.transform_filter("isValid(datum.low)").mark_rule(opacity=0.6).encode(y="low:Q", y2="high:Q")
-    line = base.transform_regression(x, y, method="log", groupby=[colour]).mark_line(strokeDash=[4, 3]).encode(y=f"{y}:Q")
-    return alt.layer(errors, line, dots).properties(width=WIDTH, height=260)
+    fitted = alt.Chart(alt.Data(values=lines)).mark_line(strokeDash=[4, 3]).encode(x=x, y="y:Q", color=hue)
+    return alt.layer(errors, fitted, dots).properties(width=WIDTH, height=260)
 
 
 def sequence(rows: Sequence[Row], x: str, y: str, colour: str, x_title: str, y_title: str = PERCENT) -> Drawing:

@@ -12,19 +12,10 @@ Row = dict[str, Any]
 
 # $1 before, $2 after, $3 the map of categories
 QUERIES = {
-    # lost, gained: beyond both models' own noise where replicates tell it, in any answer kind before unchecked
     "headline": """
         SELECT setting, n_items, n_tasks, n_categories, n_replicates, a_pre, a_post, f, f_lo, f_hi, bt, bt_lo, bt_hi, method,
-               CASE WHEN n_exch_x > 0 THEN 'f_exch_x' WHEN n_replicated > 0 THEN 'f_sym' ELSE 'f_known' END AS metric,
-               CASE metric WHEN 'f_exch_x' THEN n_exch_x WHEN 'f_sym' THEN n_replicated ELSE n_items END AS n_beyond,
-               unnest(CASE metric
-                   WHEN 'f_exch_x' THEN {'lost': f_exch_x, 'lost_lo': f_exch_x_lo, 'lost_hi': f_exch_x_hi,
-                                         'gained': bt_exch_x, 'gained_lo': bt_exch_x_lo, 'gained_hi': bt_exch_x_hi}
-                   WHEN 'f_sym' THEN {'lost': f_sym, 'lost_lo': f_sym - z95() * f_sym_se, 'lost_hi': f_sym + z95() * f_sym_se,
-                                      'gained': bt_sym, 'gained_lo': bt_sym - z95() * bt_sym_se, 'gained_hi': bt_sym + z95() * bt_sym_se}
-                   ELSE {'lost': f_known, 'lost_lo': f_known_lo, 'lost_hi': f_known_hi,
-                         'gained': bt_known, 'gained_lo': bt_known_lo, 'gained_hi': bt_known_hi} END)
-        FROM pair_metrics_of($1, $2) WHERE map = $3 ORDER BY setting""",
+               metric, n_beyond, lost, lost_lo, lost_hi, gained, gained_lo, gained_hi
+        FROM headline($1, $2) WHERE map = $3 ORDER BY setting""",
     # n11 to n00 are numbers of items where tasks are of one size, else shares of a mean over tasks times n_items.
     # noise counts where every item has it: a share of some tasks cannot be taken off a share of all
     "categories": """

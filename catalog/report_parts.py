@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     Texts = dict[tuple[str, str], Item]  # by task and sample_key
 
 SHOWN_WARNINGS = 8
-NOISE, UNREAD, REST, WRONG = "own noise", "not readable", "the rest", "wrong, noise unknown"
-PART_COLOURS = {NOISE: "#bdbdbd", UNREAD: "#81b7dd", REST: "#d95f02"}
-UNCHECKED_COLOURS = {UNREAD: "#81b7dd", WRONG: "#d95f02"}
+NOISE, UNREAD, REST = charts.PARTS
+WRONG = "wrong, noise unknown"
+UNCHECKED_COLOURS = {UNREAD: charts.PARTS[UNREAD], WRONG: charts.PARTS[REST]}
 PARTS_CHECKED = (
     "Parts of the forgotten share. Own noise: what both models forget against their own replicates. Not readable: the answer after was "
     "there but could not be read. The two can overlap, so the rest errs low; left of 0 it means: less was forgotten than noise alone shows."
@@ -154,7 +154,7 @@ def parts(pair: Pair, setting: str, chart_id: str) -> str:
     caption = PARTS_CHECKED if checked else PARTS_UNCHECKED
     if checked and (unknown := [row["category"] for row in rows if row["noise"] is None]):
         caption += f" Noise not known for every item: {named(unknown, len(rows))}."
-    spec = charts.pickable(charts.parts(values, "category", PART_COLOURS if checked else UNCHECKED_COLOURS), "category")
+    spec = charts.pickable(charts.parts(values, "category", charts.PARTS if checked else UNCHECKED_COLOURS), "category")
     return figure(chart_id, spec, "category", caption, behind)
 
 

@@ -1,6 +1,7 @@
 """The recurring charts: drawn from hand-made rows, empty ones and hostile names among them."""
 
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import pytest
 
@@ -51,9 +52,35 @@ def test_nothing_and_hostile_names(rows):
         charts.beyond_luck([forgetting_row(category=HOSTILE)] if rows else []),
         charts.parts(rows, "category", colours),
         charts.grid(rows, "what", "category", "value", "title"),
-        charts.trend(rows, x="x", y="y", colour="what", colours=colours, x_title="x"),
+        charts.trend(rows, [{"what": HOSTILE, "slope": 1.0, "intercept": 0.0}] if rows else [], "what", colours, "x"),
         charts.sequence(rows, x="x", y="y", colour="what", x_title="x"),
     ]
     for chart in made:
         svg, _ = drawn(chart)
         assert "<script" not in svg
+
+
+def test_a_trend_draws_the_fitted_line_and_no_other():
+    """From 10 to 1000 on y = 1 + 2 log10 x: 3 and 7 at its ends; without a slope no line; the axis counts distinct sizes."""
+    points = [{"x": x, "y": 0.0, "what": what, "pair_id": "p"} for what in "ab" for x in (10, 10, 1000)]
+    fits = [{"what": "a", "slope": 2.0, "intercept": 1.0}, {"what": "b", "slope": None, "intercept": None}]
+    spec = charts.trend(points, fits, "what", {"a": "#000000", "b": "#111111"}, "parameters").to_dict()
+    drawn = list(spec["datasets"].values()) if "datasets" in spec else [layer["data"]["values"] for layer in spec["layer"]]
+    assert [{"what": "a", "x": 10, "y": 3.0}, {"what": "a", "x": 1000, "y": 7.0}] in drawn
+    assert "parameters (2 distinct)" in str(spec)
+
+
+def luminance(colour):
+    """Relative luminance of WCAG 2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colours", [charts.TRANSITIONS, charts.PARTS], ids=["transitions", "parts"])
+def test_told_apart_in_grey(colours):
+    """Neighbours in lightness differ by 1.25 : 1 at least, which neither grey nor colour blindness takes away; ink is 4.5 : 1 on either page."""
+    light = sorted(luminance(colour) + 0.05 for colour in colours.values())
+    assert all(high / low > 1.25 for low, high in pairwise(light))
+    ink = luminance(charts.INK) + 0.05
+    assert 1.05 / ink > 4.5 and ink / 0.05 > 4.5

@@ -34,6 +34,7 @@ FEATURES = {
     "samples": {"itemset_id": TEXT, "item": INT, "sample_key": TEXT, "answer": TEXT, "n_options": SHORT, "gold": TEXTS, "source_id": TEXT},
     "outcomes": {"run_id": WHOLE, "item": INT, "correct": YES, "predicted": SHORT, "status": TEXT, "reason": TEXT, "n_tokens": INT},
     "option_scores": {"run_id": WHOLE, "item": INT, "scores": REALS},
+    "generations": {"run_id": WHOLE, "item": INT, "text": TEXT},
 }  # fmt: skip
 
 
@@ -66,6 +67,7 @@ def everything(fill: Filler) -> None:
     fill.con.execute("""
         INSERT INTO option_scores SELECT run_id, item, list_transform(range(n_options), lambda x: -x / 3)
         FROM outcomes JOIN runs USING (run_id) JOIN samples USING (itemset_id, item) WHERE answer = 'choice';
+        INSERT INTO generations SELECT run_id, item, 'Answer: é\n' || item FROM outcomes;
         UPDATE models SET parents = ['org/base', 'org/other'], n_params = 7_000_000_000 WHERE kind = 'instruct';
         UPDATE protocols SET stop = ['\n\n', 'Q:'], temperature = .6, shots = 5;
         UPDATE runs SET collected_at = TIMESTAMP '2026-01-02 03:04:05.678901', wall_s = 1.5 WHERE replicate = 1""")
@@ -80,7 +82,9 @@ def rows_of(con: duckdb.DuckDBPyConnection, table: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_every_config_has_its_types_and_rows(hub: Hub, tmp_path: Any) -> None:
     """In a process of its own, which knows the Hub by its environment alone; loaded and streamed."""
-    hub.commit("org/name", small(everything))
+    files = small(everything)
+    with_texts = b"- config_name: generations\n  data_files: generations/**/*.parquet\n---\n"
+    hub.commit("org/name", files | {"README.md": files["README.md"].removesuffix(b"---\n") + with_texts})
     con = connect("org/name")
     env = os.environ | hub.environment(tmp_path / "hf") | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", READ], env=env, capture_output=True, text=True, check=False)

@@ -67,6 +67,12 @@ def test_a_gold_column_is_no_grade(tmp_path):
     assert {a[2] for a in answers(tmp_path / "out")} == {"is_correct"}
 
 
+def written_answer(target, answer):
+    """A row of a generative task of lm-eval, answered right."""
+    told = {"metrics": ["exact_match"], "exact_match": 1.0, "doc": {"q": 0}, "resps": [["x"]]}
+    return lm_row(0, None, None, target=target, filtered_resps=[answer], **told)
+
+
 def test_lists_as_python_text(tmp_path):
     """pandas writes lists as Python text: options and golds are lists all the same; text that is none is refused, not dropped."""
     assert (
@@ -75,17 +81,7 @@ def test_lists_as_python_text(tmp_path):
         and listed("[not a list") == "[not a list"
         and listed(None) is None
     )
-    row = lm_row(
-        0,
-        None,
-        None,
-        metrics=["exact_match"],
-        exact_match=1.0,
-        doc={"q": 0},
-        target="['Paris', 'Paris, France']",
-        resps=[["x"]],
-        filtered_resps=["x"],
-    )
+    row = written_answer("['Paris', 'Paris, France']", "x")
     load(tmp_path / "out", lm_log(tmp_path / "a", [row]))
     assert samples_of(tmp_path / "out") == [("free", None, ["Paris", "Paris, France"])]
     (tmp_path / "t.csv").write_text("question,options,gold,correct\nq,yes or no,yes,1\n")
@@ -227,17 +223,7 @@ def test_no_worked_solution_is_stored(tmp_path):
     """The final answer of a worked solution is kept; of a long gold only a hash; a short one as it is."""
     assert stored_gold("First add ...\n#### 42") == "42" and stored_gold("Paris") == "Paris"
     assert stored_gold("a long rubric " * 20).startswith("sha256:") and len(stored_gold("a long rubric " * 20)) == 19
-    row = lm_row(
-        0,
-        None,
-        None,
-        metrics=["exact_match"],
-        exact_match=1.0,
-        doc={"q": 0},
-        target="Think hard.\n#### 7",
-        resps=[["x"]],
-        filtered_resps=["7"],
-    )
+    row = written_answer("Think hard.\n#### 7", "7")
     load(tmp_path / "out", lm_log(tmp_path / "a", [row]))
     assert samples_of(tmp_path / "out") == [("free", None, ["7"])]
 
