@@ -207,7 +207,10 @@ def forgotten(pair: Pair, setting: str, texts: "Texts", limit: int) -> str:
         return "<p>No item was forgotten.</p>"
     known = [row for row in rows if (row["task_id"], row["sample_key"]) in texts]
     several = max(row["n"] for row in rows) > 1
-    said = f"{plural(len(rows), 'item')} forgotten" + several * " in at least one replicate; what is forgotten in all of several is less likely noise"
+    said = (
+        f"{plural(len(rows), 'item')} forgotten"
+        + several * " in at least one replicate; what is forgotten in all of several is less likely noise"
+    )
     said += "."
     if texts:
         said += f" The text of {len(known)} is in the given files."
