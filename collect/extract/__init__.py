@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from catalog.items import Item
 from collect.extract.answers import Grade
+from collect.protocols import Protocol
 
 EXTRACTION = "2"  # the newest
 VERSIONS = {
@@ -15,7 +16,7 @@ VERSIONS = {
     "2": "stated answers before guesses; two answers, missing letters, thoughts, code, refusals and other languages are told apart",
 }
 
-__all__ = ["EXTRACTION", "VERSIONS", "Grade", "grade"]
+__all__ = ["EXTRACTION", "VERSIONS", "Grade", "grade", "graded_text"]
 
 
 def grade(
@@ -43,3 +44,8 @@ def grade(
     from collect.extract.options import shown
 
     return rules.grade(text, item, shown(item, order, letters), finished, match)
+
+
+def graded_text(protocol: Protocol, item: Item, order: Sequence[int], text: str, finished: bool) -> Grade:
+    """Read and grade an answer as its protocol says."""
+    return grade(protocol.spoken(text), item, order, protocol.lettered, finished, protocol.extraction or EXTRACTION, protocol.match)

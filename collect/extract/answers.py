@@ -59,7 +59,9 @@ def value_of(number: str) -> Fraction | None:
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     amount, _, divisor = digits.partition("/")
     if THOUSANDS.fullmatch(amount):
-        amount = amount.replace(",", "") if amount.find(",") < (amount.find(".") if "." in amount else len(amount)) else amount.replace(".", "")
+        amount = (
+            amount.replace(",", "") if amount.find(",") < (amount.find(".") if "." in amount else len(amount)) else amount.replace(".", "")
+        )
     try:
         return sign * Fraction(amount.replace(",", ".")) / (int(divisor) if divisor else 1)
     except (ValueError, ZeroDivisionError):  # 1.2.3, 1/0

@@ -106,11 +106,11 @@ def told_option(text: str, options: Options, whole: bool) -> int | str | None:
     if not options.lettered:
         unnumbered = NUMBERED.sub("", text, count=1) if NUMBERED.match(text) else text
         return options.by_text(unnumbered) if whole or unnumbered != text else options.by_beginning(text)
-    at = letter_of(text, options, whole)
-    if whole or at not in (None, OUTSIDE):
-        return at
+    named = letter_of(text, options, whole)
+    if whole or not (named is None or named == OUTSIDE):
+        return named
     begun = options.by_beginning(text)  # 'T cells, because ...' begins like a letter
-    return begun if begun is not None else at
+    return begun if begun is not None else named
 
 
 def letter_of(text: str, options: Options, whole: bool) -> int | str | None:

@@ -23,10 +23,12 @@ WORDS = (
     "antwort|lösung|r[ée]ponse|respuesta|resposta|risposta|antwoord|svar(?:et)?|vastaus|odpowiedź|odpověď|válasz|răspuns(?:ul)?|"
     "ответ|відповідь|відповідь|απάντηση|cevap|yanıt|jawaban|đáp án|答案|答え|回答|解答|정답|답변|답|الإجابة|الجواب|جواب|پاسخ|תשובה|उत्तर"
 )
-ENGLISH = r"(?:(?:so|and|thus|hence|therefore|the|my|our|final|correct|best|right),? ){0,5}(?:answer|solution)(?: choice| option| letter| is)?"
+ENGLISH = (
+    r"(?:(?:so|and|thus|hence|therefore|the|my|our|final|correct|best|right),? ){0,5}(?:answer|solution)(?: choice| option| letter| is)?"
+)
 BESIDE = r"(?:[^\W\d_]{1,20} ){0,2}"
 LINE = re.compile(
-    rf"(?im)^[^\w\n]{{0,12}}(?:{ENGLISH}|{BESIDE}(?:正确|正確|最终|最終|最終的な|正しい)?(?:{WORDS})(?: [^\W\d_]{1,20})?)"
+    rf"(?im)^[^\w\n]{{0,12}}(?:{ENGLISH}|{BESIDE}(?:正确|正確|最终|最終|最終的な|正しい)?(?:{WORDS})(?: [^\W\d_]{1, 20})?)"
     r"[^\w\n:：]{0,6}[:：][ \t*_]*"
 )
 IS = re.compile(
@@ -72,7 +74,9 @@ def answer_is(text: str) -> list[str]:
 
 def boxed(text: str) -> list[str]:
     r"""Contents of \boxed{...}, braces balanced, in the order in which they begin."""
-    found, opened, deep = [], [], 0
+    found: list[tuple[int, str]] = []
+    opened: list[tuple[int, int]] = []  # depth and place of boxes that are still open
+    deep = 0
     for match in re.finditer(r"\\(?:boxed|fbox)\s{0,4}\{|[{}]", text):
         if match.group() == "}":
             deep = max(0, deep - 1)
@@ -115,7 +119,13 @@ def last_number(text: str) -> list[str]:
 
 
 RULES = (
-    Rule("answer-line", "ok", False, "the rest of a line that begins with 'Answer:' (also 'Final answer:', 'Antwort:', '答案：' ...)", answer_line),
+    Rule(
+        "answer-line",
+        "ok",
+        False,
+        "the rest of a line that begins with 'Answer:' (also 'Final answer:', 'Antwort:', '答案：' ...)",
+        answer_line,
+    ),
     Rule("boxed", "ok", False, r"the content of \boxed{...}", boxed),
     Rule("answer-is", "ok", False, "what follows 'the answer is' (also 'die Antwort ist', '答案是' ...)", answer_is),
     Rule("hashes", "ok", False, "what stands alone on a line after '####'", hashes),
