@@ -287,10 +287,8 @@ def add_answer_commands(commands: "argparse._SubParsersAction[argparse.ArgumentP
     p.add_argument("--dry-run", action="store_true", help="print what would change, write nothing")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Every command with its options."""
-    top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command that asks models."""
     p = commands.add_parser("run", help=run.__doc__, description=run.__doc__)
     p.set_defaults(call=run)
     p.add_argument("plan", nargs="?", type=Path, help="TOML file with models, pairs, protocols (docs/collecting.md)")
@@ -315,6 +313,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
     p.add_argument("--dtype", help="float32, bfloat16, float16")
     p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_run_command(commands)
     add_status_command(commands)
     add_answer_commands(commands)
     p = commands.add_parser("import", help=import_.__doc__, description=import_.__doc__)

@@ -11,9 +11,9 @@ from collect.shots import shots_of, with_examples
 
 CHOICE, FREE = "world/provinces", "world/sums"  # tasks of the shipped items that examples are taken from
 OPTION = {
-    "task": "other items of the task",
-    "worked": "our own, with their reasoning where the style shows one (collect/examples.jsonl)",
-    "dev": "items of the task that are marked as examples, else our own",
+    "task": "other items of the task, answers only",
+    "worked": "our own, with their reasoning (collect/examples.jsonl)",
+    "dev": "items of the task that are marked as examples, as in a benchmark's dev split, else our own",
 }
 
 
@@ -25,7 +25,7 @@ def described(names: list[str]) -> str:
 def style_lines(name: str) -> Iterator[str]:
     """One style: what it is, and a prompt of every form it has."""
     style, ask = STYLES[name], Ask(style=name)
-    generated = f"Examples, where there are any: {OPTION[style.examples]}." if style.max_new_tokens else "No text is generated."
+    generated = f"Solved examples before the question: {OPTION[style.examples]}." if style.max_new_tokens else "No text is generated."
     yield f"## {name}\n\n{style.says[0].upper()}{style.says[1:]}. {generated}\n"
     if style.max_new_tokens is None:
         yield from form_lines("Prompt", ask, CHOICE, chat=False)

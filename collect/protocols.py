@@ -38,12 +38,10 @@ class Style:
 STYLES = {
     "option-text": Style("log-probability of each option's text after the question, summed and per UTF-8 byte", None, "text"),
     "option-letter": Style("options are listed; log-probability of each option's letter", "letter", None),
-    "cot": Style("a generated answer that ends with 'The answer is'; without a template: solved examples of the task, no reasoning",
-                 "letters", "texts", (0, 2), "task", 1024),
-    "cot-line": Style("a generated chain of thought that ends with a line 'Answer: X'; without a template: worked examples with reasoning",
+    "cot": Style("a generated answer that ends with 'The answer is'", "letters", "texts", (0, 2), "task", 1024),
+    "cot-line": Style("a generated chain of thought that ends with a line 'Answer: X'",
                       "letters-line", "texts-line", (0, 4), "worked", 1024),
-    "direct": Style("a generated answer with no thought before it; without a template: the task's own examples (dev split), else ours",
-                    "letters-direct", "texts-direct", (0, 5), "dev", 32),
+    "direct": Style("a generated answer with no thought before it", "letters-direct", "texts-direct", (0, 5), "dev", 32),
 }  # fmt: skip
 
 

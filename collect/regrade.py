@@ -17,6 +17,7 @@ from catalog.identity import run_id_of
 from catalog.items import Item, itemsets, read_items
 from collect.extract import VERSIONS, graded_text
 from collect.extract.first import LOOSE
+from collect.extract.options import OUTSIDE, TWO
 from collect.protocols import Protocol, option_order
 from collect.store import read_card, run_file, write_run
 
@@ -102,9 +103,10 @@ def items_of(paths: Sequence[Path]) -> dict[tuple[str, str], Item]:
 
 def was_finished(protocol: Protocol, row: Row) -> bool:
     """Whether an answer came to its end, as far as its outcome tells: at the limit, unless it was read as a finished one."""
-    if row["status"] in ("truncated", "unparsed"):
-        return bool(row["status"] == "unparsed")
-    return row["reason"] in GUESSES or (row["n_tokens"] or 0) < (protocol.max_new_tokens or 0)
+    if row["status"] == "truncated":
+        return False
+    unread = row["status"] == "unparsed" and row["reason"] not in (TWO, OUTSIDE)  # these two are stated, in an unfinished text too
+    return unread or row["reason"] in GUESSES or (row["n_tokens"] or 0) < (protocol.max_new_tokens or 0)
 
 
 def regraded(kept: Kept, rules: str, items: dict[tuple[str, str], Item]) -> tuple[Protocol, list[Row]]:
@@ -122,11 +124,12 @@ def regraded(kept: Kept, rules: str, items: dict[tuple[str, str], Item]) -> tupl
     new = Protocol(**{**vars(old), "extraction": rules})
     rows = []
     for key, row, text in zip(kept.keys, kept.outcomes, kept.texts, strict=True):
+        fresh = {k: v for k, v in row.items() if k not in ("run_id", "item")}
         if row["status"] != "error":
             item = items[kept.task_id, key]
             order = option_order(old, key, len(item.choices), kept.run["replicate"])
-            row = {**row, **graded_text(new, item, order, text, was_finished(old, row))._asdict()}
-        rows.append({k: v for k, v in row.items() if k not in ("run_id", "item")})
+            fresh |= graded_text(new, item, order, text, was_finished(old, row))._asdict()
+        rows.append(fresh)
     return new, rows
 
 

@@ -35,7 +35,7 @@ def test_protocol_id_is_its_content():
     protocol = Ask("cot").settle(True, "float32")[0]
     assert dataclasses.replace(protocol, setting="other").protocol_id == protocol.protocol_id
     changes = {"prompt_style": "texts", "template": "none", "shots": 5, "decoding": "greedy", "temperature": 0.7, "top_p": 0.9, "max_new_tokens": 5,
-               "stop": ("x",), "scoring": "sum", "option_order": "shuffled", "extraction": "2", "dtype": "bfloat16", "details": "{}"}  # fmt: skip
+               "stop": ("x",), "scoring": "sum", "option_order": "shuffled", "extraction": "x", "dtype": "bfloat16", "details": "{}"}  # fmt: skip
     assert set(changes) == {f.name for f in dataclasses.fields(Protocol)} - {"setting"}
     ids = {dataclasses.replace(protocol, **{name: value}).protocol_id for name, value in changes.items()}
     assert len(ids | {protocol.protocol_id}) == len(changes) + 1

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 DIGITS = 60  # of a number; more is babble, and slow to compare
 NUMBER = r"[$£€]?[-\u2212+]?[$£€]?(?:\d+(?:[.,]\d+)*|\.\d+)(?:[eE][-+]?\d{1,2}(?!\d))?(?:/\d+)?"
-THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")
+THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")  # 1.234.567,8; a single point is a decimal point
 DRESS = " \t\r\n\v\f\u00a0*_`\"'“”‘’«»「」$"  # Markdown, quotes, dollar signs around an answer
 ENDS = DRESS + ".。．｡"
 
@@ -58,10 +59,9 @@ def value_of(number: str) -> Fraction | None:
         return None
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     amount, _, divisor = digits.partition("/")
-    if THOUSANDS.fullmatch(amount):
-        amount = (
-            amount.replace(",", "") if amount.find(",") < (amount.find(".") if "." in amount else len(amount)) else amount.replace(".", "")
-        )
+    separator = "," if THOUSANDS.fullmatch(amount) else "." if POINTS.fullmatch(amount) else None
+    if separator:
+        amount = amount.replace(separator, "")
     try:
         return sign * Fraction(amount.replace(",", ".")) / (int(divisor) if divisor else 1)
     except (ValueError, ZeroDivisionError):  # 1.2.3, 1/0
