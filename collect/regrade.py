@@ -208,5 +208,13 @@ def write(runs: Path, path: Path, kept: Kept, protocol: Protocol, rows: Sequence
     card = {**kept.card, "protocols": [protocol.row()], "runs": [run]}
     write_run(runs, card, [], {"outcomes": rows, "generations": [{"text": text} for text in kept.texts]})
     if not keep and run["run_id"] != kept.run["run_id"]:
-        path.unlink()  # outcomes first: texts without outcomes are what a run leaves that is not whole
-        text_file(runs, kept.card).unlink()
+        path.unlink()
+    forget_rest(runs, kept)
+
+
+def forget_rest(runs: Path, kept: Kept) -> None:
+    """Remove texts of this run's other readings that have no outcomes any more; a kill may have left them."""
+    for version in VERSIONS:
+        run_id = new_id(kept, Protocol(**{**vars(kept.protocol), "extraction": version}))
+        if not run_file(runs, "outcomes", kept.run["model_id"], run_id).exists():
+            run_file(runs, "generations", kept.run["model_id"], run_id).unlink(missing_ok=True)
