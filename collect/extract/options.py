@@ -114,8 +114,9 @@ def told_option(text: str, options: Options, whole: bool) -> int | str | None:
 
 
 def letter_of(text: str, options: Options, whole: bool) -> int | str | None:
-    """What a text's first letter names, where it begins with one."""
-    if both := PAIR.match(text):
+    """What a text's first letter names, where it begins with one; the letter counts, whichever option's text follows it."""
+    both = PAIR.fullmatch(text) if whole else PAIR.match(text)
+    if both:
         first, second = [group for group in both.groups() if group]
         if {options.by_letter(first), options.by_letter(second)} - {None} and first.upper() != second.upper():
             return TWO
@@ -123,8 +124,7 @@ def letter_of(text: str, options: Options, whole: bool) -> int | str | None:
     letter = next((group for group in label.groups() if group), None) if label else None
     if label is None or letter is None:
         return None
-    at = options.by_letter(letter)
-    if whole:
-        rest = text[label.end() :].lstrip(" ).:]-\u2013*")
-        return at if at is not None and (not rest or options.by_text(rest) == at) else None
+    at, rest = options.by_letter(letter), text[label.end() :].lstrip(" ).:]-\u2013*")
+    if whole and rest and options.by_text(rest) is None:
+        return None
     return (None if letter == PLACEHOLDER else OUTSIDE) if at is None else at

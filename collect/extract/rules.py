@@ -43,6 +43,7 @@ REFUSAL = re.compile(
     r"(?i)\bi(?:['’]m| am) (?:sorry|unable|not able)\b|\bi (?:can(?:['’]t|not| not)|won['’]t|will not) "
     r"(?:help|assist|answer|provide|determine|choose|comply|say|tell)\b|\bas an ai\b"
 )
+LISTED = re.compile(r"[\s*_\-]{0,6}[(\[]?[A-Z][)\].:]")  # a line of a list of options
 THOUGHTS = ("think", "thinking", "thought", "reasoning")
 
 
@@ -57,9 +58,14 @@ class Rule(NamedTuple):
 
 
 def lines_after(pattern: re.Pattern[str], text: str) -> list[str]:
-    """What follows the last matches of a pattern: the rest of the line, or the next line that is not blank."""
+    """What follows the last matches of a pattern: the rest of the line, or the next that is not blank and begins no list of options."""
     ends = deque((match.end() for match in pattern.finditer(text)), maxlen=LAST)
-    return [text[end : end + CAP].lstrip(" \t\r\n*_").partition("\n")[0] for end in ends]
+    found = []
+    for rest in (text[end : end + CAP].lstrip(" \t*_") for end in ends):
+        first, *more = (line for line in rest.lstrip().split("\n") if line.strip()) if rest.strip() else ("",)
+        if not (rest[:1] in "\r\n" and more and LISTED.match(first) and LISTED.match(more[0])):
+            found.append(first)
+    return found
 
 
 def answer_line(text: str) -> list[str]:
@@ -188,7 +194,7 @@ def option_graded(rule: Rule, candidate: str, item: Item, options: Options) -> G
         return None
     found = option_of(candidate, options, whole=rule.guess)
     if isinstance(found, str):
-        return None if rule.guess else Grade(False, None, "unparsed", found)
+        return Grade(False, None, "unparsed", found)
     return None if found is None else Grade(found in item.gold, found, rule.status, rule.name)
 
 
