@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catalog import connect
 from catalog.items import Item
-from collect.__main__ import RULE_VERSIONS
+from collect.__main__ import RULE_VERSIONS, main
 from collect.extract import EXTRACTION, VERSIONS, grade
 from collect.list_protocols import rule_lines
 
@@ -217,6 +218,25 @@ def test_repetition_takes_linear_time(piece):
     for item, order in ((CHOICE, ORDER), (FREE["29"], [])):
         grade(text, item, order)
     assert time.process_time() - began < 4
+
+
+LOGS = Path(__file__).parent.parent.parent / "shared" / "logs" / "inspect"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LOGS.is_dir(), reason="no logs of other harnesses beside this checkout")
+def test_agrees_with_the_harness_that_wrote_the_logs(tmp_path):
+    """Real answers of several hundred items: right and wrong as inspect's own scorer `match` said."""
+    assert main(["import", str(LOGS), "--out", str(tmp_path)]) in (0, 1)
+    rows = (
+        connect(tmp_path)
+        .sql("""SELECT s.gold, g.text, o.correct FROM outcomes AS o JOIN run_facts AS f USING (run_id)
+        JOIN samples AS s ON s.itemset_id = f.itemset_id AND s.item = o.item JOIN generations AS g ON g.run_id = o.run_id AND g.item = o.item
+        WHERE s.answer = 'free' AND o.correct IS NOT NULL AND f.setting = 'match'""")
+        .fetchall()
+    )
+    assert len(rows) > 500
+    assert [grade(text, Item("t/t", "1", "q", (), tuple(gold)), []).correct for gold, text, _ in rows] == [correct for *_, correct in rows]
 
 
 # ---- the first version of the rules: it stays as it is, for what was read with it ----
