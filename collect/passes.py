@@ -16,6 +16,7 @@ from collect.store import run_file, write_run
 
 Request = ScoreRequest | GenerateRequest
 Tables = dict[str, list[dict[str, Any]]]
+EMPTY = "empty answer"
 
 
 def run_group(out: Path, jobs: Sequence[Job], engine: Engine, contributor: str | None, advance: Callable[[int], None]) -> tuple[int, int]:
@@ -137,6 +138,8 @@ def generation_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], g
             graded = Grade(None, None, "error", result.error)
         else:
             graded = grade(result.text, item, order, protocol.prompt_style == "letters", result.finished)
+            if not result.text.strip():  # counted as unreadable, but an analyst can tell silence from babble
+                graded = graded._replace(reason=EMPTY)
         rows["outcomes"].append({**graded._asdict(), "n_tokens": result.n_tokens})
         rows["generations"].append({"text": result.text})
     return rows
