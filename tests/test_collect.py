@@ -227,7 +227,9 @@ def test_too_long_is_recorded_not_wrong(tmp_path, style):
     args = ["--protocol", style, "--shots", "0", "--max-new-tokens", "3", "--items", str(path), "--out", str(tmp_path / "r")]
     assert main(["run", "--models", str(SMALL), *args]) == 0
     con = connect(tmp_path / "r")
-    (*long, why), (*short, _) = con.sql("SELECT DISTINCT item, correct IS NULL, status = 'error', reason FROM outcomes ORDER BY 1").fetchall()
+    (*long, why), (*short, _) = con.sql(
+        "SELECT DISTINCT item, correct IS NULL, status = 'error', reason FROM outcomes ORDER BY 1"
+    ).fetchall()
     assert long == [0, True, True] and short == [1, False, False] and re.fullmatch(r"\d+ tokens, the model reads 512", why)
 
 
