@@ -83,7 +83,8 @@ def make_model(folder: Path, hidden: int = 512, layers: int = 5) -> Path:
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>").save_pretrained(folder)
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=8192, hidden_size=hidden, intermediate_size=hidden * 43 // 16, num_hidden_layers=layers, num_attention_heads=8, num_key_value_heads=8,
+        vocab_size=8192, hidden_size=hidden, intermediate_size=hidden * 43 // 16, num_hidden_layers=layers,
+        num_attention_heads=8, num_key_value_heads=8,
         max_position_embeddings=2048, tie_word_embeddings=True, pad_token_id=0, bos_token_id=1, eos_token_id=2, initializer_range=0.05,
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
@@ -291,7 +292,8 @@ def main() -> None:
     pythons = {"ours": Path(sys.executable), "lm-eval": lm_eval_python()}
     sides = {
         side: subprocess.Popen(
-            [python, __file__, "--worker", side, "--model", folder, "--batch", str(args.batch), "--device", args.device, *["--cpu"] * args.cpu],
+            [python, __file__, "--worker", side, "--model", folder, "--batch", str(args.batch), "--device", args.device]
+            + ["--cpu"] * args.cpu,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )
         for side, python in pythons.items() if python

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 
 import pyarrow.parquet as pq
@@ -208,6 +209,38 @@ def test_needs_a_chat_template(tmp_path, capfd):
     """A base model asked through a template it lacks."""
     assert run(tmp_path / "r", "--protocol", "cot", "--template", "model") == 1
     assert "wants a chat template and" in capfd.readouterr().err and not (tmp_path / "r" / "outcomes").exists()
+
+
+def test_a_template_that_refuses(tmp_path, capfd):
+    """A chat template that does not take a lone user's message is named, before anything is written."""
+    copy = shutil.copytree(CHAT, tmp_path / "small-instruct")
+    (copy / "chat_template.jinja").write_text("{{ raise_exception('a system message first') }}")
+    assert run(tmp_path / "r", "--protocol", "cot", "--tasks", "world/sums", models=(copy,)) == 1
+    said = capfd.readouterr().err
+    assert "does not take a user's message (a system message first)" in said and not list(tmp_path.glob("r/**/*.parquet"))
+
+
+@pytest.mark.parametrize("style", ["option-text", "option-letter", "cot"])
+def test_too_long_is_recorded_not_wrong(tmp_path, style):
+    """An item beyond the model's context: status error with both lengths, correct NULL; its neighbour is measured."""
+    path = items_file(tmp_path / "i.jsonl", {"question": "Which? " * 600}, {"question": "Which?"})
+    args = ["--protocol", style, "--shots", "0", "--max-new-tokens", "3", "--items", str(path), "--out", str(tmp_path / "r")]
+    assert main(["run", "--models", str(SMALL), *args]) == 0
+    con = connect(tmp_path / "r")
+    (*long, why), (*short, _) = con.sql(
+        "SELECT DISTINCT item, correct IS NULL, status = 'error', reason FROM outcomes ORDER BY 1"
+    ).fetchall()
+    assert long == [0, True, True] and short == [1, False, False] and re.fullmatch(r"\d+ tokens, the model reads 512", why)
+
+
+def test_empty_answer_is_unread(tmp_path):
+    """Nothing generated: counted with the unreadable answers (format loss), and the reason says that it was empty."""
+    copy = shutil.copytree(SMALL, tmp_path / "m")
+    args = ["--protocol", "cot", "--stop", " ", "a", "e", "i", "o", "--max-new-tokens", "40", "--tasks", "world/sums", "--temperature", "0"]
+    assert run(tmp_path / "r", *args, models=(copy,)) == 0
+    con = connect(tmp_path / "r")
+    rows = con.sql("SELECT text, correct, predicted, status, reason FROM outcomes JOIN generations USING (run_id, item)").fetchall()
+    assert set(rows) == {("", False, None, "unparsed", "empty answer")}
 
 
 def test_same_weights_other_template_is_a_conflict(tmp_path, capfd):
