@@ -20,7 +20,11 @@ SPLIT = re.compile(r"(?:^|_)(?:xl_)?(validation|test|train|dev)?(?:_?sample\d*)?
 
 @dataclass(frozen=True)
 class Item:
-    """One question as published. `gold` holds option indices, or the accepted texts of a free-form item."""
+    """One question as published. `gold` holds option indices, or the accepted texts of a free-form item.
+
+    several: its task asks for one or more options, so that it is 'multi' even with one gold. permutation_seed: its task's
+    options are shown in the order of protocols.option_order, for its gold stands at one place as published.
+    """
 
     task_id: str
     source_id: str
@@ -31,11 +35,14 @@ class Item:
     category: str | None = None
     source: str | None = None
     split: str | None = None
+    source_revision: str | None = None
+    permutation_seed: int | None = None
+    several: bool = False
 
     @property
     def answer(self) -> str:
         """'free', 'choice' or 'multi', as in samples.answer."""
-        return "free" if not self.choices else "choice" if len(self.gold) == 1 else "multi"
+        return "free" if not self.choices else "multi" if self.several or len(self.gold) > 1 else "choice"
 
     @property
     def key(self) -> str:
