@@ -48,6 +48,30 @@ def status(args: argparse.Namespace) -> int:
     return 0
 
 
+def protocols(args: argparse.Namespace) -> int:
+    """List every way of asking with the exact prompt of one example; --rules: the rules that read answers."""
+    from collect.list_protocols import described, rule_lines
+
+    print(rule_lines() if args.rules else described(args.names))
+    return 0
+
+
+def regrade(args: argparse.Namespace) -> int:
+    """Read kept generations again with other rules; no model is asked. Counts what changed, by status before and after."""
+    from collect.config import SHIPPED_ITEMS
+    from collect.extract import EXTRACTION
+    from collect.regrade import COLUMNS
+    from collect.regrade import regrade as read_again
+
+    rules = args.rules or EXTRACTION
+    rows, n, why = read_again(args.runs, args.items or [SHIPPED_ITEMS], rules, args.setting, args.dry_run)
+    show(COLUMNS, rows)
+    for reason, count in why.items():
+        print(f"left alone: {count} {reason}", file=sys.stderr)
+    print(f"{n} runs read by rules {rules}{': nothing was written' if args.dry_run else f' in {args.runs}'}", file=sys.stderr)
+    return 0
+
+
 def show(columns: list[str], rows: list[list[Any]]) -> None:
     """A table on a terminal, CSV in a pipe."""
     from catalog.output import print_table, write_rows
@@ -59,7 +83,10 @@ def show(columns: list[str], rows: list[list[Any]]) -> None:
 FORMAT_NAMES = ("lm-eval", "lm-eval-v0.3", "lighteval", "inspect", "every-eval-ever", "openai-jsonl", "table")
 # options a plan takes the place of
 ASKED = ("models", "protocol", "temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop",
-         "replicates")  # fmt: skip
+         "replicates", "examples", "match", "extraction")  # fmt: skip
+# of collect/protocols.py and collect/extract, which are not imported for a line of help
+STYLE_NAMES = ("option-text", "option-letter", "cot", "cot-line", "direct")
+RULE_VERSIONS = ("1", "2")
 
 
 def engine_maker(args: argparse.Namespace) -> "MakeEngine":
@@ -245,17 +272,30 @@ def add_status_command(commands: "argparse._SubParsersAction[argparse.ArgumentPa
     p.add_argument("plan", type=Path, nargs="?", metavar="PLAN", help="TOML file whose runs are wanted: shows what is missing")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Every command with its options."""
-    top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def add_answer_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The commands about how is asked and how answers are read."""
+    p = commands.add_parser("protocols", help=protocols.__doc__, description=protocols.__doc__)
+    p.set_defaults(call=protocols)
+    p.add_argument("names", nargs="*", choices=[*STYLE_NAMES, []], metavar="NAME", help="; ".join(STYLE_NAMES))
+    p.add_argument("--rules", action="store_true", help="the rules that read answers, instead")
+    p = commands.add_parser("regrade", help=regrade.__doc__, description=regrade.__doc__)
+    p.set_defaults(call=regrade)
+    p.add_argument("runs", type=Path, metavar="RUNS", help="catalog folder that collect run wrote")
+    p.add_argument("--items", nargs="+", type=Path, help="the items that were asked: .jsonl files or folders; default: the shipped set")
+    p.add_argument("--rules", choices=RULE_VERSIONS, help="version of the rules; default: the newest (collect protocols --rules)")
+    p.add_argument("--setting", metavar="NAME", help="keep what was there, and call what is read now by this name")
+    p.add_argument("--dry-run", action="store_true", help="print what would change, write nothing")
+
+
+def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command that asks models."""
     p = commands.add_parser("run", help=run.__doc__, description=run.__doc__)
     p.set_defaults(call=run)
     p.add_argument("plan", nargs="?", type=Path, help="TOML file with models, pairs, protocols (docs/collecting.md)")
     p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
     p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
     p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
-    p.add_argument("--protocol", nargs="+", choices=["option-text", "option-letter", "cot"], help="default: option-text")
+    p.add_argument("--protocol", nargs="+", choices=STYLE_NAMES, help="default: option-text; `collect protocols` shows them")
     p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
     p.add_argument("--dry-run", action="store_true", help="ask a few questions, print runs, tokens, time and memory, write nothing")
     p.add_argument("--limit", type=int, help="items per task, the same for every model")
@@ -266,11 +306,22 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--stop", nargs="+", help="strings that end an answer (few-shot generation)")
     p.add_argument("--answer-with", choices=["letters", "texts"], help="how options are listed and answered in cot")
     p.add_argument("--option-order", choices=["published", "shuffled"], help="shuffled: by item and replicate")
+    p.add_argument("--examples", choices=["auto", "task", "worked", "dev"], help="solved examples: of the task, ours, the items' own")
+    p.add_argument("--match", choices=["auto", "exact", "numeric"], help="how free-form answers are compared")
+    p.add_argument("--extraction", choices=RULE_VERSIONS, help="version of the rules that read answers; default: the newest")
     p.add_argument("--template", choices=["auto", "none", "model"], help="chat template; auto: generation uses the model's if it has one")
     p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
     p.add_argument("--dtype", help="float32, bfloat16, float16")
     p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_run_command(commands)
     add_status_command(commands)
+    add_answer_commands(commands)
     p = commands.add_parser("import", help=import_.__doc__, description=import_.__doc__)
     p.set_defaults(call=import_)
     p.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log files or folders of them")

@@ -14,9 +14,11 @@ from collect.cards import Job
 from collect.claims import tidy
 from collect.config import Plan
 from collect.engines import Asked, Engine
+from collect.extract.answers import numeric
 from collect.models import Located, locate
 from collect.passes import run_group
 from collect.protocols import LETTERS, Ask, Protocol
+from collect.shots import with_examples
 from collect.store import check_folder, merge_pairs, read_card, run_file
 
 MakeEngine = Callable[[Located], Engine]
@@ -33,6 +35,8 @@ def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
     if left_out:
         say(f"left out {len(left_out)} items that cannot be used:\n  " + "\n  ".join(left_out))
     sets = itemsets(items, plan.limit)
+    if not sets:
+        raise CatalogError("nothing to ask: every item is marked as an example")
     for itemset in sets:
         categories = sorted({item.category for item in itemset.items if item.category})
         if len(categories) > 1:
@@ -48,11 +52,10 @@ def jobs_of(located: Located, engine: Asked, sets: Sequence[Itemset], asks: Sequ
     for ask in asks:
         for itemset in sets:
             free = any(item.answer == "free" for item in itemset.items)
-            if free and ask.style != "cot":
+            if free and not ask.generates:
                 continue
             protocols = tuple(settled(ask, engine, located, itemset))
-            letters = protocols[0].prompt_style in ("letters", "letter")
-            if letters and (wide := [i for i in itemset.items if len(i.choices) > len(LETTERS)]):
+            if protocols[0].lettered and (wide := [i for i in itemset.items if len(i.choices) > len(LETTERS)]):
                 raise CatalogError(
                     f"{wide[0].where}: {len(wide[0].choices)} options, more than there are letters: use answer_with = 'texts'"
                 )
@@ -67,6 +70,9 @@ def settled(ask: Ask, engine: Asked, located: Located, itemset: Itemset) -> list
     A preference for the first position would otherwise pass for knowledge, and the exchangeable estimate would fail.
     """
     protocols = ask.settle(engine.has_template, engine.dtype, located.spec.where)
+    protocols = [with_examples(protocol, ask, itemset) for protocol in protocols]
+    if ask.match == "numeric" and (odd := [i for i in itemset.items if not i.choices and not numeric(i.gold)]):
+        raise CatalogError(f"{odd[0].where}: match = 'numeric' wants numbers, its answer is {', '.join(map(str, odd[0].gold))!r:.60}")
     golds = {item.gold for item in itemset.items if item.choices}
     if len(itemset.items) >= 20 and len(golds) == 1:
         protocols = [replace(p, option_order="shuffled") if p.lists_options else p for p in protocols]

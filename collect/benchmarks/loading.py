@@ -64,7 +64,10 @@ def finished(benchmark: Benchmark, task: Task, lines: Iterable[Line], revision: 
             sound, so that the ids are not those the refusals were written for.
     """
     task_id, refusals = benchmark.task_id(task), benchmark.refused.get(task.subset, {})
-    items, left_out, bad, seen = [], [], [], set[str]()
+    items: list[Item] = []
+    left_out: list[str] = []
+    bad: list[str] = []
+    seen = set[tuple[str, bool]]()
     for where, line in lines:
         item_id = str(line.get("item_id"))
         try:
@@ -78,15 +81,22 @@ def finished(benchmark: Benchmark, task: Task, lines: Iterable[Line], revision: 
                 f"{where}: item {item_id} of {task_id} is refused by id ({refusals[item_id]}), but this one is sound: "
                 "these rows are not in the published order. Read them with items = [...] instead"
             )
-        if item_id in seen:
+        if (item_id, item.example) in seen:
             bad.append(f"{where}: item {item_id} of {task_id} was there before")
             continue
-        seen.add(item_id)
-        told = {"source": benchmark.hub, "split": task.split} if revision else {"split": item.split or task.split}
+        seen.add((item_id, item.example))
         items.append(
-            replace(item, task_id=task_id, category=task.category, source_revision=revision,
-                    permutation_seed=benchmark.permutation_seed, several=benchmark.several, **told)
-        )  # fmt: skip
+            replace(
+                item,
+                task_id=task_id,
+                category=task.category,
+                source=benchmark.hub if revision else item.source,
+                split=task.split,
+                source_revision=revision,
+                permutation_seed=benchmark.permutation_seed,
+                several=benchmark.several,
+            )
+        )
     if bad and not skip_bad:
         shown = "\n  ".join(bad[:20]) + (f"\n  and {len(bad) - 20} more" if len(bad) > 20 else "")
         raise CatalogError(f"{len(bad)} items of {task_id} cannot be used:\n  {shown}\nLeave them out with --skip-bad")
@@ -134,13 +144,16 @@ def mapped(benchmark: Benchmark, task: Task, rows: Iterable[Row], config: str = 
 
 
 def hub_lines(benchmark: Benchmark, task: Task, revision: str) -> Iterator[Line]:
-    """The task's rows from the Hub or its cache."""
+    """The task's rows from the Hub or its cache, then its solved examples."""
     for config in task.configs:
-        yield from mapped(benchmark, task, hub_rows(benchmark, task, config, revision), config)
+        yield from mapped(benchmark, task, hub_rows(benchmark, task, config, task.split, revision), config)
+        if benchmark.examples_split:
+            rows = hub_rows(benchmark, task, config, benchmark.examples_split, revision)
+            yield from ((where, {**line, "example": True}) for where, line in mapped(benchmark, task, rows, config))
 
 
-def hub_rows(benchmark: Benchmark, task: Task, config: str, revision: str) -> Iterable[Row]:
-    """Rows of one configuration at a commit.
+def hub_rows(benchmark: Benchmark, task: Task, config: str, split: str, revision: str) -> Iterable[Row]:
+    """Rows of one split of one configuration at a commit.
 
     Raises:
         CatalogError: `datasets` is not installed, or the Hub gave no such rows.
@@ -151,13 +164,14 @@ def hub_rows(benchmark: Benchmark, task: Task, config: str, revision: str) -> It
         raise CatalogError(
             "benchmarks from the Hub need datasets, which is not installed: pip install 'forgetting-catalog[collect]'"
         ) from error
+    from httpx2 import TransportError  # comes with huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError
 
-    files = {task.split: task.files.format(config=config)} if task.files else None
-    name = config or None if not files else None
+    files = {split: task.files.format(config=config)} if task.files else None
+    name = None if files else config or None
     try:
-        rows: Iterable[Row] = datasets.load_dataset(benchmark.hub, name, data_files=files, split=task.split, revision=revision)
-    except (OSError, ValueError, HfHubHTTPError, datasets.exceptions.DatasetsError) as error:
+        rows: Iterable[Row] = datasets.load_dataset(benchmark.hub, name, data_files=files, split=split, revision=revision)
+    except (OSError, ValueError, HfHubHTTPError, TransportError, datasets.exceptions.DatasetsError) as error:
         raise unreachable(benchmark, error) from error
     return rows
 
@@ -166,12 +180,13 @@ def resolved(benchmark: Benchmark, say: Callable[[str], None]) -> str:
     """The commit to read: the pinned one, else the newest of its branch, which is said."""
     if benchmark.revision:
         return benchmark.revision
+    from httpx2 import TransportError
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         commit = HfApi().dataset_info(benchmark.hub, revision=benchmark.branch).sha
-    except (OSError, ValueError, HfHubHTTPError) as error:
+    except (OSError, ValueError, HfHubHTTPError, TransportError) as error:
         raise unreachable(benchmark, error) from error
     say(f"{benchmark.hub}: no revision is pinned; this run reads and records commit {commit} of {benchmark.branch}")
     return str(commit)

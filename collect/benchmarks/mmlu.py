@@ -1,7 +1,8 @@
 """MMLU: 57 subjects, four options each, the test split.
 
 Hub id: cais/mmlu. Revision: as inspect-evals 0.28.0 pins it. Licence: MIT. Paper: arXiv 2009.03300. Rows:
-question, subject, choices (list), answer (0 to 3). 27 groups of rows are exact duplicates: each stays an item of its own.
+question, subject, choices (list), answer (0 to 3); the five of a subject's dev split are its solved examples. 27 groups of rows
+are exact duplicates: each stays an item of its own.
 """
 
 from collect.benchmarks.table import Benchmark, Columns, Task, listed, number
@@ -36,4 +37,5 @@ MMLU = Benchmark(
     paper="arXiv 2009.03300",
     columns=Columns("{question}", listed("choices"), number("answer")),
     tasks=tuple(Task(subject, category, (subject,)) for category, subjects in SUBJECTS.items() for subject in subjects.split()),
+    examples_split="dev",
 )

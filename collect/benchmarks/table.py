@@ -60,6 +60,7 @@ class Benchmark:
     permutation_seed: set where the gold stands at one place as published: listed options are then shown in the order of
         protocols.option_order, by item and replicate; recorded in `itemsets`.
     several: an item may have more than one gold: 1/k is no model of chance, even for those that have one.
+    examples_split: rows of this split are shown solved before those of the same task and never asked.
     refused: subset -> id -> why the item cannot be asked.
     """
 
@@ -73,6 +74,7 @@ class Benchmark:
     branch: str = "main"
     permutation_seed: int | None = None
     several: bool = False
+    examples_split: str | None = None
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def task_id(self, task: Task) -> str:

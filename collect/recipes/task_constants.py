@@ -19,7 +19,8 @@ from collect.benchmarks.loading import finished, local_lines
 
 # n_items and options as the publishers state them, of splits that ITEMS lacks or holds a sample of
 STATED = {
-    "gpqa/diamond": (198, "4"), "musr/murder_mysteries": (250, "2"), "musr/object_placements": (256, "2-5"), "musr/team_allocation": (250, "3"),
+    "gpqa/diamond": (198, "4"), "musr/murder_mysteries": (250, "2"), "musr/object_placements": (256, "2-5"),
+    "musr/team_allocation": (250, "3"),
     "hellaswag/main": (10042, "4"), "salad_bench/mrq": (3840, "3"), "boolq/main": (3270, "2"), "mathqa/main": (2985, "5"),
     "race/high": (3498, "4"), "race/middle": (1436, "4"),
 }  # fmt: skip
