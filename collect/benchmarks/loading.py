@@ -3,14 +3,13 @@
 Both end in `finished`: refusals by id, order of options, category, source. Nothing is downloaded until a row is asked for.
 """
 
-import fnmatch
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from catalog.errors import CatalogError
-from catalog.items import Item, canonical_task, item_files, parse_item, read_lines
+from catalog.items import Item, canonical_task, fits, item_files, parse_item, read_lines
 from collect.benchmarks import BENCHMARKS
 from collect.benchmarks.table import Benchmark, Row, Task
 
@@ -21,8 +20,7 @@ Chosen = list[tuple[Benchmark, Task]]
 
 def tasks_named(pattern: str) -> Chosen:
     """The tasks that a pattern fits: 'mmlu', 'mmlu/*', 'arc/challenge', '*'."""
-    whole = pattern if "/" in pattern or pattern == "*" else f"{pattern}/*"
-    return [(b, task) for b in BENCHMARKS for task in b.tasks if fnmatch.fnmatchcase(b.task_id(task), whole)]
+    return [(b, task) for b in BENCHMARKS for task in b.tasks if fits(b.task_id(task), pattern)]
 
 
 def benchmark_items(chosen: Chosen, from_jsonl: Path | None, skip_bad: bool, say: Callable[[str], None]) -> Found:
