@@ -22,10 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from collect.run import collect
 
     if args.dry_run:
-        from collect.dry_run import COLUMNS, dry_run
-
-        show(COLUMNS, dry_run(plan_of(args), args.out, engine_maker(args), Console(stderr=True)))
-        return 0
+        return show_dry_run(args)
     done, there, elsewhere = collect(plan_of(args), args.out, engine_maker(args), Console(stderr=True))
     if elsewhere:
         print(f"{elsewhere} runs are being collected by another process: collect status {args.out}", file=sys.stderr)
@@ -33,6 +30,24 @@ def run(args: argparse.Namespace) -> int:
         print(f"{done} runs collected into {args.out}, {there} were there already. Next: catalog pairs --from {args.out}", file=sys.stderr)
     elif not elsewhere:
         print(f"nothing to do: all {there} runs are in {args.out}", file=sys.stderr)
+    return 0
+
+
+def show_dry_run(args: argparse.Namespace) -> int:
+    """Print what a plan would take: measured on models that are here, else estimated from constants, a row a run."""
+    from rich.console import Console
+
+    from collect import estimate
+
+    plan = plan_of(args)
+    if not estimate.away(plan):
+        from collect.dry_run import COLUMNS, dry_run
+
+        show(COLUMNS, dry_run(plan, args.out, engine_maker(args), Console(stderr=True)))
+        return 0
+    rows = estimate.estimated(plan)
+    show(estimate.COLUMNS, rows)
+    print(estimate.closing(rows), file=sys.stderr)
     return 0
 
 
