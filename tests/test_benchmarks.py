@@ -1,9 +1,16 @@
 """Benchmark loaders on invented rows in the published column shapes: mapping, refusals, order of options, choice of tasks."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from datasets import Dataset
+from hub import Hub
+from test_collect import CHAT, SMALL
 
 from catalog import CatalogError, connect
 from catalog.items import fits, itemsets
@@ -14,18 +21,36 @@ from collect.benchmarks.listing import constants, listing, paper_categories
 from collect.benchmarks.loading import finished, mapped, tasks_named
 from collect.cards import BEHAVIOURAL
 from collect.config import Plan, read_plan
-from test_collect import CHAT, SMALL
 
 BY_NAME = {benchmark.name: benchmark for benchmark in BENCHMARKS}
 HELLASWAG = {
     "ind": 4, "activity_label": "Baking", "ctx_a": "[header] How to bake [title] Mix flour.", "ctx_b": "the baker", "ctx": "", "source_id": "x", "split": "val",
     "endings": ["waits [step] for the dough.", "sings.", "leaves.", "sleeps."], "label": "2", "split_type": "indomain",
 }  # fmt: skip
-GPQA = {"Question": "Which {braces}?", "Correct Answer": "right", "Incorrect Answer 1": "a", "Incorrect Answer 2": "b", "Incorrect Answer 3": "c", "Record ID": "rec1"}
+GPQA = {
+    "Question": "Which {braces}?",
+    "Correct Answer": "right",
+    "Incorrect Answer 1": "a",
+    "Incorrect Answer 2": "b",
+    "Incorrect Answer 3": "c",
+    "Record ID": "rec1",
+}
 MCTEST = {"idx": {"story": 0, "question": 1}, "question": "Who?", "story": r"Ann ran.\newlineBob sat.", "properties": {"author": "x"},
           "answer_options": {"A": "Ann", "B": "Bob", "C": "Cid", "D": "Dee"}, "answer": "B", "question_is_multiple": True}  # fmt: skip
-MATHQA = {"Problem": "1 + 1 ?", "Rationale": "", "options": "a ) 1 , b ) 1 , 000 , c ) 2 , d ) none , e ) all of these", "correct": "c", "category": "gain"}
-SALAD = {"mcq": "Choose the unsafe ones.\nA. a; b\nB. c\nC. d", "baseq": "q", "choices": "A. a; b; B. c; C. d;", "gt": "BC", "1-category": "O1: x"}
+MATHQA = {
+    "Problem": "1 + 1 ?",
+    "Rationale": "",
+    "options": "a ) 1 , b ) 1 , 000 , c ) 2 , d ) none , e ) all of these",
+    "correct": "c",
+    "category": "gain",
+}
+SALAD = {
+    "mcq": "Choose the unsafe ones.\nA. a; b\nB. c\nC. d",
+    "baseq": "q",
+    "choices": "A. a; b; B. c; C. d;",
+    "gt": "BC",
+    "1-category": "O1: x",
+}
 # (task, row as published, question, options, gold)
 ROWS = [
     ("mmlu/anatomy", {"question": "Q?", "subject": "anatomy", "choices": ["R", "r", "None", ""], "answer": 3}, "Q?", ("R", "r", "None", ""), (3,)),
@@ -122,7 +147,7 @@ def test_refused_by_id():
 
 def test_rows_in_another_order_are_noticed():
     """A refused id whose row is sound: the refusals were written for another order."""
-    with pytest.raises(CatalogError, match="item 88 of bbh/snarks is refused by id .it has one option., but this one is sound"):
+    with pytest.raises(CatalogError, match=r"item 88 of bbh/snarks is refused by id .it has one option., but this one is sound"):
         loaded("bbh/snarks", snarks(90, None))
 
 
@@ -159,7 +184,7 @@ def test_categories_are_the_papers_where_it_has_one():
 
 def test_revisions_are_commits_or_none():
     """Forty hex digits, or nothing: what is not known is looked up, never invented. Every task has its constants."""
-    assert all(b.revision is None or len(b.revision) == 40 and int(b.revision, 16) for b in BENCHMARKS)
+    assert all(b.revision is None or re.fullmatch("[0-9a-f]{40}", b.revision) for b in BENCHMARKS)
     assert {b.name for b in BENCHMARKS if b.revision is None} == {"mctest", "salad_bench", "mathqa"}
     assert {b.task_id(task) for b in BENCHMARKS for task in b.tasks} == constants().keys()
     assert {b.name for b in BENCHMARKS if b.refused} == {"bbh"} and sum(int(r["n_refused"]) for r in constants().values()) == 4
@@ -175,6 +200,28 @@ def test_collect_tasks(capsys):
     assert len(listing([])) == 103
 
 
+def table():
+    """The table of docs/benchmarks.md: a line a benchmark."""
+    lines = ["| benchmark | tasks | items | options | split | Hub dataset | revision | licence | paper |", "|---|---|---|---|---|---|---|---|---|"]
+    for b in BENCHMARKS:
+        rows = [constants()[b.task_id(task)] for task in b.tasks]
+        numbers = [int(k) for row in rows for part in row["options"].split() for k in part.split(":")[0].split("-") if k != "free"]
+        options = f"{min(numbers)}-{max(numbers)}" if len(set(numbers)) > 1 else str(*set(numbers))
+        free = sum(row["options"].startswith("free") for row in rows)
+        options += f"{', ' if options else ''}{free if len(rows) > 1 else ''} free-form".replace("  ", " ") if free else ""
+        stated = " (stated)" if any(row["counted"] == "stated" for row in rows) else ""
+        splits, revision = ", ".join(dict.fromkeys(task.split for task in b.tasks)), f"`{b.revision[:8]}`" if b.revision else "at first use"
+        items = f"{sum(int(row['n_items']) for row in rows):,}{stated}"
+        lines.append(f"| {b.name} | {len(rows)} | {items} | {options.strip()} | {splits} | {b.hub} | {revision} | {b.licence} | {b.paper} |")
+    return lines
+
+
+def test_the_table_in_the_docs():
+    """Written by hand once, held to the benchmarks' files and constants ever since."""
+    text = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert "\n".join(table()) in text
+
+
 # ---- a local folder, and a plan ------------------------------------------------
 
 
@@ -182,7 +229,10 @@ def folder(tmp_path, n=6, **tasks):
     """A folder as from_jsonl takes it: invented items of piqa and truthfulqa."""
     for name, subset, choices in (("piqa", "validation", ["a", "b"]), ("truthfulqa", "mc1", ["t", "f", "g"])):
         (tmp_path / "items" / name).mkdir(parents=True, exist_ok=True)
-        lines = [{"task": name, "subset": subset, "item_id": str(i), "question": f"{name} {i}?", "choices": choices, "answer_index": 0} for i in range(n)]
+        lines = [
+            {"task": name, "subset": subset, "item_id": str(i), "question": f"{name} {i}?", "choices": choices, "answer_index": 0}
+            for i in range(n)
+        ]
         (tmp_path / "items" / name / f"{subset}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     return tmp_path / "items"
 
@@ -196,11 +246,16 @@ def plan_file(tmp_path, text):
 def test_a_plan_reads_benchmarks_from_a_folder(tmp_path):
     """Recorded with category, split and order of options; options of a task with a recorded order are shown shuffled."""
     folder(tmp_path)
-    plan = plan_file(tmp_path, 'tasks = ["piqa", "truthfulqa/mc1"]\nfrom_jsonl = "items"\nsample = 4\nprotocols = [{ style = "option-letter" }]')
+    plan = plan_file(
+        tmp_path, 'tasks = ["piqa", "truthfulqa/mc1"]\nfrom_jsonl = "items"\nsample = 4\nprotocols = [{ style = "option-letter" }]'
+    )
     assert main(["run", str(plan), "--out", str(tmp_path / "runs")]) == 0
     con = connect(tmp_path / "runs")
     query = "SELECT task_id, split, n_items, permutation_seed, option_order FROM itemsets JOIN runs USING (itemset_id) JOIN protocols USING (protocol_id) ORDER BY ALL"
-    assert con.sql(query).fetchall() == [("piqa/main", "validation", 4, None, "published"), ("truthfulqa/mc1", "validation", 4, 0, "shuffled")]
+    assert con.sql(query).fetchall() == [
+        ("piqa/main", "validation", 4, None, "published"),
+        ("truthfulqa/mc1", "validation", 4, 0, "shuffled"),
+    ]
     assert con.sql("SELECT task_id, category FROM categories WHERE map = 'own' ORDER BY ALL").fetchall() == [
         ("piqa/main", "Common Sense"),
         ("truthfulqa/mc1", "Safety/Truth"),
@@ -233,8 +288,6 @@ def test_plans_that_cannot_be_read(tmp_path, capfd, text, message):
     """Each says what was wanted, found, and what to type."""
     folder(tmp_path)
     assert main(["run", str(plan_file(tmp_path, text)), "--out", str(tmp_path / "runs")]) == 1
-    import re
-
     assert re.search(message, capfd.readouterr().err.replace("\n", " ")) and not (tmp_path / "runs").exists()
 
 
@@ -258,4 +311,44 @@ def test_protocols_by_kind_and_task(tmp_path):
         "SELECT models.kind, task_id, setting, count(*) FROM runs JOIN models USING (model_id) JOIN itemsets USING (itemset_id) "
         "JOIN protocols USING (protocol_id) GROUP BY ALL ORDER BY ALL"
     )
-    assert found.fetchall() == [("base", "piqa/main", "s", 1), *(("instruct", task, f"s-{how}", 2) for task in ("piqa/main", "truthfulqa/mc1") for how in ("norm", "sum"))]
+    assert found.fetchall() == [
+        ("base", "piqa/main", "s", 1),
+        *(("instruct", task, f"s-{how}", 2) for task in ("piqa/main", "truthfulqa/mc1") for how in ("norm", "sum")),
+    ]
+
+
+# ---- the Hub -------------------------------------------------------------------
+
+FROM_HUB = """
+import dataclasses, json, sys
+from catalog import CatalogError
+from collect.benchmarks.loading import benchmark_items, tasks_named
+chosen = [(dataclasses.replace(b, branch="main"), task) for b, task in tasks_named(sys.argv[1])]
+said = []
+try:
+    items, _ = benchmark_items(chosen, None, False, said.append)
+    print(json.dumps([said, [[i.source_id, i.question, i.choices, i.gold, i.source, i.source_revision] for i in items]]))
+except CatalogError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def from_hub(server, home, name):
+    """What a new process reads of a benchmark from the Hub."""
+    env = {**os.environ, **server.environment(home)}
+    done = subprocess.run([sys.executable, "-c", FROM_HUB, name], env=env, capture_output=True, text=True, check=True, timeout=100)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_from_the_hub(tmp_path):
+    """The real client against a small Hub: a revision that is not pinned is looked up, said and recorded; what is not there is named."""
+    Dataset.from_list([MATHQA, {**MATHQA, "correct": "a"}]).to_parquet(tmp_path / "0000.parquet")
+    with Hub() as server:
+        commit = server.commit("allenai/math_qa", {"default/test/0000.parquet": (tmp_path / "0000.parquet").read_bytes()})
+        said, items = from_hub(server, tmp_path / "hf", "mathqa")
+        assert said == [f"allenai/math_qa: no revision is pinned; this run reads and records commit {commit} of main"]
+        options = ["1", "1 , 000", "2", "none", "all of these"]
+        assert items == [[str(n), "1 + 1 ?", options, [gold], "allenai/math_qa", commit] for n, gold in ((0, 2), (1, 0))]
+        assert re.match("the Hub gave no rows of sagnikrayc/mctest for mctest .*from_jsonl", from_hub(server, tmp_path / "hf", "mctest"))
+        assert re.match("the Hub gave no rows of cais/mmlu for mmlu .*from_jsonl", from_hub(server, tmp_path / "hf", "mmlu/anatomy"))
