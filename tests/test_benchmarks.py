@@ -202,7 +202,10 @@ def test_collect_tasks(capsys):
 
 def table():
     """The table of docs/benchmarks.md: a line a benchmark."""
-    lines = ["| benchmark | tasks | items | options | split | Hub dataset | revision | licence | paper |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "| benchmark | tasks | items | options | split | Hub dataset | revision | licence | paper |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
     for b in BENCHMARKS:
         rows = [constants()[b.task_id(task)] for task in b.tasks]
         numbers = [int(k) for row in rows for part in row["options"].split() for k in part.split(":")[0].split("-") if k != "free"]
@@ -212,7 +215,9 @@ def table():
         stated = " (stated)" if any(row["counted"] == "stated" for row in rows) else ""
         splits, revision = ", ".join(dict.fromkeys(task.split for task in b.tasks)), f"`{b.revision[:8]}`" if b.revision else "at first use"
         items = f"{sum(int(row['n_items']) for row in rows):,}{stated}"
-        lines.append(f"| {b.name} | {len(rows)} | {items} | {options.strip()} | {splits} | {b.hub} | {revision} | {b.licence} | {b.paper} |")
+        lines.append(
+            f"| {b.name} | {len(rows)} | {items} | {options.strip()} | {splits} | {b.hub} | {revision} | {b.licence} | {b.paper} |"
+        )
     return lines
 
 
