@@ -22,7 +22,11 @@ SPLIT = re.compile(r"(?:^|_)(?:xl_)?(validation|test|train|dev)?(?:_?sample\d*)?
 
 @dataclass(frozen=True)
 class Item:
-    """One question as published. `gold` holds option indices, or the accepted texts of a free-form item."""
+    """One question as published. `gold` holds option indices, or the accepted texts of a free-form item.
+
+    several: its task asks for one or more options, so that it is 'multi' even with one gold. permutation_seed: its task's
+    options are shown in the order of protocols.option_order, for its gold stands at one place as published.
+    """
 
     task_id: str
     source_id: str
@@ -35,11 +39,14 @@ class Item:
     split: str | None = None
     example: bool = False
     reasoning: str | None = None
+    source_revision: str | None = None
+    permutation_seed: int | None = None
+    several: bool = False
 
     @property
     def answer(self) -> str:
         """'free', 'choice' or 'multi', as in samples.answer."""
-        return "free" if not self.choices else "choice" if len(self.gold) == 1 else "multi"
+        return "free" if not self.choices else "multi" if self.several or len(self.gold) > 1 else "choice"
 
     @property
     def key(self) -> str:
@@ -72,6 +79,11 @@ def canonical_task(task: str, subset: str) -> tuple[str, str | None]:
     if task == "mctest" and rest in ("mc160", "mc500"):
         rest = ""
     return f"{task}/{rest or 'main'}", split
+
+
+def fits(task_id: str, pattern: str) -> bool:
+    """Whether a task is meant: 'mmlu' (a benchmark), 'bbh/navigate', 'mmlu/high_school_*', '*'."""
+    return fnmatch.fnmatchcase(task_id, pattern if "/" in pattern or pattern == "*" else f"{pattern}/*")
 
 
 def item_files(paths: Iterable[str | Path]) -> list[Path]:
@@ -188,15 +200,15 @@ def read_items(paths: Iterable[str | Path], skip_bad: bool = False, tasks: Itera
     Raises:
         CatalogError: Files are missing, empty or not JSON; no task fits; or, without skip_bad, items are bad: all are listed.
     """
-    patterns = {task if "/" in task else f"{task}/*": task for task in tasks}
+    patterns = list(tasks)
     items, bad, seen, fitted, names = [], [], dict[tuple[str, str, bool], str](), set[str](), set[str]()
     for file in item_files(paths):
         for where, row in read_lines(file):
             name = canonical_task(str(row.get("task") or "?"), str(row.get("subset") or ""))[0]
             names.add(name)
-            fits = {pattern for pattern in patterns if fnmatch.fnmatchcase(name, pattern)}
-            fitted |= fits
-            if patterns and not fits:
+            meant = {pattern for pattern in patterns if fits(name, pattern)}
+            fitted |= meant
+            if patterns and not meant:
                 continue
             try:
                 item = parse_item(where, row)
@@ -208,7 +220,7 @@ def read_items(paths: Iterable[str | Path], skip_bad: bool = False, tasks: Itera
                 bad.append(f"{where}: item {item.source_id} of {item.task_id} was there before, at {first}")
             else:
                 items.append(item)
-    if unmatched := [task for pattern, task in patterns.items() if pattern not in fitted]:
+    if unmatched := [pattern for pattern in patterns if pattern not in fitted]:
         raise CatalogError(f"no task fits {', '.join(unmatched)}; the items have {', '.join(sorted(names))}")
     if bad and not skip_bad:
         shown = "\n  ".join(bad[:20]) + (f"\n  and {len(bad) - 20} more" if len(bad) > 20 else "")

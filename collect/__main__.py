@@ -22,10 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from collect.run import collect
 
     if args.dry_run:
-        from collect.dry_run import COLUMNS, dry_run
-
-        show(COLUMNS, dry_run(plan_of(args), args.out, engine_maker(args), Console(stderr=True)))
-        return 0
+        return show_dry_run(args)
     done, there, elsewhere = collect(plan_of(args), args.out, engine_maker(args), Console(stderr=True))
     if elsewhere:
         print(f"{elsewhere} runs are being collected by another process: collect status {args.out}", file=sys.stderr)
@@ -33,6 +30,24 @@ def run(args: argparse.Namespace) -> int:
         print(f"{done} runs collected into {args.out}, {there} were there already. Next: catalog pairs --from {args.out}", file=sys.stderr)
     elif not elsewhere:
         print(f"nothing to do: all {there} runs are in {args.out}", file=sys.stderr)
+    return 0
+
+
+def show_dry_run(args: argparse.Namespace) -> int:
+    """Print what a plan would take: measured on models that are here, else estimated from constants, a row a run."""
+    from rich.console import Console
+
+    from collect import estimate
+
+    plan = plan_of(args)
+    if not estimate.away(plan):
+        from collect.dry_run import COLUMNS, dry_run
+
+        show(COLUMNS, dry_run(plan, args.out, engine_maker(args), Console(stderr=True)))
+        return 0
+    rows = estimate.estimated(plan)
+    show(estimate.COLUMNS, rows)
+    print(estimate.closing(rows), file=sys.stderr)
     return 0
 
 
@@ -69,6 +84,19 @@ def regrade(args: argparse.Namespace) -> int:
     for reason, count in why.items():
         print(f"left alone: {count} {reason}", file=sys.stderr)
     print(f"{n} runs read by rules {rules}{': nothing was written' if args.dry_run else f' in {args.runs}'}", file=sys.stderr)
+    return 0
+
+
+def tasks(args: argparse.Namespace) -> int:
+    """List the benchmark tasks that `collect run` reads itself: items, options per item, categories, licence, source."""
+    from collect.benchmarks.listing import COLUMNS, listing
+
+    rows = listing(args.names)
+    if sys.stdout.isatty():  # a terminal is narrow: source and revision are in the pipe's columns
+        show(COLUMNS[:7], [row[:7] for row in rows])
+    else:
+        show(COLUMNS, rows)
+    print(f"{len(rows)} tasks, {sum(row[1] for row in rows):,} items", file=sys.stderr)
     return 0
 
 
@@ -125,6 +153,7 @@ def plan_of(args: argparse.Namespace) -> "Plan":
     if args.items:
         plan.items = args.items
     plan.tasks = args.tasks or plan.tasks
+    plan.from_jsonl = args.from_jsonl or plan.from_jsonl
     plan.limit = plan.limit if args.limit is None else args.limit
     plan.skip_bad = args.skip_bad or plan.skip_bad
     plan.check()
@@ -265,7 +294,10 @@ def add_hub_commands(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def add_status_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command that looks at a runs folder."""
+    """The commands that look: at the tasks there are, at a runs folder."""
+    p = commands.add_parser("tasks", help=tasks.__doc__, description=tasks.__doc__)
+    p.set_defaults(call=tasks)
+    p.add_argument("names", nargs="*", metavar="NAME", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
     p = commands.add_parser("status", help=status.__doc__, description=status.__doc__)
     p.set_defaults(call=status)
     p.add_argument("runs", type=Path, metavar="RUNS", help="catalog folder")
@@ -294,7 +326,8 @@ def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     p.add_argument("plan", nargs="?", type=Path, help="TOML file with models, pairs, protocols (docs/collecting.md)")
     p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
     p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
-    p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
+    p.add_argument("--tasks", nargs="+", help="only these: of the items, or of benchmarks (collect tasks): arc, 'mmlu/high_school_*'")
+    p.add_argument("--from-jsonl", type=Path, metavar="FOLDER", help="read benchmarks from FOLDER/BENCHMARK/*.jsonl, not from the Hub")
     p.add_argument("--protocol", nargs="+", choices=STYLE_NAMES, help="default: option-text; `collect protocols` shows them")
     p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
     p.add_argument("--dry-run", action="store_true", help="ask a few questions, print runs, tokens, time and memory, write nothing")

@@ -13,7 +13,7 @@ from itertools import islice
 
 from catalog.errors import CatalogError
 from catalog.identity import protocol_id_of
-from catalog.items import Item
+from catalog.items import Item, fits
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 STOPS = ("\n\n", "\nQuestion:")  # a base model that goes on to invent the next question
@@ -118,6 +118,8 @@ class Ask:
     examples: 'task' (other items of the task, answers only), 'worked' (our own, with reasoning), 'dev' (the items that are
     marked as examples), 'auto' (what the style is made for; ours where the items bring none).
     match: of free-form items: 'auto', 'exact', 'numeric'. extraction: version of the rules that read answers; None: the newest.
+    kinds, tasks: asked of models of these kinds only, on tasks that fit these patterns only; empty means all. Of several that
+    fit a model and a task under one setting, the first is asked.
     """
 
     style: str = "option-text"
@@ -134,6 +136,8 @@ class Ask:
     examples: str = "auto"
     match: str = "auto"
     extraction: str | None = None
+    kinds: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         from collect.extract import VERSIONS  # here, so that protocols can be described without the rules
@@ -149,6 +153,15 @@ class Ask:
             raise CatalogError("protocol: wanted temperature >= 0, 0 < top_p <= 1, max_new_tokens > 0, replicates > 0, shots >= 0")
         if self.style == "cot-line" and self.examples == "task":
             raise CatalogError("protocol: cot-line shows examples with their reasoning, items of the task have none: examples = 'worked'")
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether it is asked of some kinds of models or on some tasks only."""
+        return bool(self.kinds or self.tasks)
+
+    def wanted_of(self, kind: str, task_id: str) -> bool:
+        """Whether a model of this kind is asked this task so."""
+        return (not self.kinds or kind in self.kinds) and (not self.tasks or any(fits(task_id, pattern) for pattern in self.tasks))
 
     @property
     def generates(self) -> bool:

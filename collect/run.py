@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from catalog.errors import CatalogError
-from catalog.items import Itemset, itemsets, read_items
-from collect.cards import Job
+from catalog.items import Itemset, itemsets
+from collect.benchmarks.choosing import chosen_items
+from collect.cards import BEHAVIOURAL, Job
 from collect.claims import tidy
 from collect.config import Plan
 from collect.engines import Asked, Engine
 from collect.extract.answers import numeric
-from collect.models import Located, locate
+from collect.models import Located, ModelSpec, locate
 from collect.passes import run_group
 from collect.protocols import LETTERS, Ask, Protocol
 from collect.shots import with_examples
@@ -31,7 +32,7 @@ def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
     Raises:
         CatalogError: Items are bad, no task fits, or a task's items name several categories.
     """
-    items, left_out = read_items(plan.items, plan.skip_bad, plan.tasks)
+    items, left_out = chosen_items(plan, say)
     if left_out:
         say(f"left out {len(left_out)} items that cannot be used:\n  " + "\n  ".join(left_out))
     sets = itemsets(items, plan.limit)
@@ -51,6 +52,8 @@ def jobs_of(located: Located, engine: Asked, sets: Sequence[Itemset], asks: Sequ
     jobs = []
     for ask in asks:
         for itemset in sets:
+            if ask not in asked_of(located.spec, engine.has_template, itemset.task_id, asks):
+                continue
             free = any(item.answer == "free" for item in itemset.items)
             if free and not ask.generates:
                 continue
@@ -64,6 +67,15 @@ def jobs_of(located: Located, engine: Asked, sets: Sequence[Itemset], asks: Sequ
     return jobs
 
 
+def asked_of(spec: ModelSpec, has_template: bool, task_id: str, asks: Sequence[Ask]) -> list[Ask]:
+    """The ways a model is asked a task: those made for its kind and the task, and one of them under one setting."""
+    if task_id in BEHAVIOURAL and not spec.behavioural:
+        return []
+    kind = spec.description.get("kind") or ("instruct" if has_template else "base")
+    fit = [ask for ask in asks if ask.wanted_of(kind, task_id)]
+    return [ask for n, ask in enumerate(fit) if not any(a.narrowed and a.setting and a.setting == ask.setting for a in fit[:n])]
+
+
 def settled(ask: Ask, engine: Asked, located: Located, itemset: Itemset) -> list[Protocol]:
     """The protocols of a pass. Where a task's gold always stands first, listed options are shuffled.
 
@@ -74,7 +86,8 @@ def settled(ask: Ask, engine: Asked, located: Located, itemset: Itemset) -> list
     if ask.match == "numeric" and (odd := [i for i in itemset.items if not i.choices and not numeric(i.gold)]):
         raise CatalogError(f"{odd[0].where}: match = 'numeric' wants numbers, its answer is {', '.join(map(str, odd[0].gold))!r:.60}")
     golds = {item.gold for item in itemset.items if item.choices}
-    if len(itemset.items) >= 20 and len(golds) == 1:
+    recorded = any(item.permutation_seed is not None for item in itemset.items)
+    if recorded or (len(itemset.items) >= 20 and len(golds) == 1):
         protocols = [replace(p, option_order="shuffled") if p.lists_options else p for p in protocols]
     return protocols
 
