@@ -259,12 +259,14 @@ LEFT JOIN models AS m ON m.model_id = r.model_id;
 COMMENT ON VIEW run_facts IS 'Every run with its task, setting and what decides whether it may be paired.';
 
 -- Grain:  (before_itemset, after_itemset), same task, at least one common item.
-CREATE VIEW itemset_overlap AS
+CREATE MACRO itemset_overlap_of_rows() AS TABLE
 SELECT b.itemset_id AS before_itemset, a.itemset_id AS after_itemset, count(*) AS n_common
 FROM (SELECT s.itemset_id, s.sample_key, i.task_id FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS b
 JOIN (SELECT s.itemset_id, s.sample_key, i.task_id FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS a
     ON a.sample_key = b.sample_key AND a.task_id = b.task_id
 GROUP BY ALL;
+COMMENT ON MACRO TABLE itemset_overlap_of_rows IS 'itemset_overlap, computed from the items.';
+CREATE VIEW itemset_overlap AS FROM itemset_overlap_of_rows();
 COMMENT ON VIEW itemset_overlap IS 'How many items two itemsets of one task share, by sample_key.';
 
 -- Grain:  (setting, task_id, scheme), scheme of sample_key: qog, doc, prompt or src.    Check: test_import.py
@@ -413,9 +415,11 @@ CREATE MACRO stratum_of(word) AS word >> 26;
 COMMENT ON MACRO stratum_of IS 'The stratum of a word of 60 places.';
 
 -- Grain:  stratum; a number that depends on what else the catalog holds.
-CREATE VIEW strata AS
+CREATE MACRO strata_of_rows() AS TABLE
 SELECT row_number() OVER (ORDER BY task_id, answer, n_options) - 1 AS stratum, task_id, answer, n_options
 FROM (SELECT DISTINCT i.task_id, s.answer, s.n_options FROM samples AS s JOIN itemsets AS i USING (itemset_id));
+COMMENT ON MACRO TABLE strata_of_rows IS 'strata, computed from the items.';
+CREATE VIEW strata AS FROM strata_of_rows();
 COMMENT ON VIEW strata IS 'Items of one task, answer kind and number of options, which are counted together.';
 
 -- Grain:  (itemset_id, item).

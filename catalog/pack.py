@@ -40,7 +40,7 @@ EXTENTS = """
 SELECT model_id, min(o.rowid), max(o.rowid), count(*) FROM outcomes AS o JOIN runs USING (run_id) GROUP BY model_id ORDER BY min(o.rowid)
 """
 # What several steps read is computed once into a temporary table, which the macros and views of schema.sql find first
-KEPT = ("strata", "item_places", "itemset_overlap")
+KEPT = {"strata": "strata_of_rows()", "item_places": "item_places", "itemset_overlap": "itemset_overlap_of_rows()"}
 ANSWERS = "CREATE TEMP TABLE batch AS FROM run_answers_of($1, $2, $3)"
 SHADOW = "CREATE TEMP MACRO run_answers_of(models := NULL) AS TABLE FROM batch"
 MODELS = "INSERT INTO packed_models SELECT unnest($1), (SELECT count(*) FROM packed_models) + generate_subscripts($1, 1)"
@@ -91,8 +91,8 @@ def pack(con: duckdb.DuckDBPyConnection, step: Callable[[int, int], object] = la
     """
     parts, pairs = batches(con), con.sql("SELECT before_id, after_id FROM pairs ORDER BY ALL").fetchall()
     steps = len(parts) + len(pairs) + 1
-    for view in KEPT:
-        con.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")
+    for view, rows in KEPT.items():
+        con.execute(f"CREATE TEMP TABLE {view} AS FROM {rows}")
     con.execute("INSERT INTO packed_strata FROM strata; INSERT INTO packed_overlap FROM itemset_overlap")
     for done, (models, first, last) in enumerate(parts):
         step(done, steps)
