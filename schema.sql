@@ -259,12 +259,14 @@ LEFT JOIN models AS m ON m.model_id = r.model_id;
 COMMENT ON VIEW run_facts IS 'Every run with its task, setting and what decides whether it may be paired.';
 
 -- Grain:  (before_itemset, after_itemset), same task, at least one common item.
-CREATE VIEW itemset_overlap AS
+CREATE MACRO itemset_overlap_of_rows() AS TABLE
 SELECT b.itemset_id AS before_itemset, a.itemset_id AS after_itemset, count(*) AS n_common
 FROM (SELECT s.itemset_id, s.sample_key, i.task_id FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS b
 JOIN (SELECT s.itemset_id, s.sample_key, i.task_id FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS a
     ON a.sample_key = b.sample_key AND a.task_id = b.task_id
 GROUP BY ALL;
+COMMENT ON MACRO TABLE itemset_overlap_of_rows IS 'itemset_overlap, computed from the items.';
+CREATE VIEW itemset_overlap AS FROM itemset_overlap_of_rows();
 COMMENT ON VIEW itemset_overlap IS 'How many items two itemsets of one task share, by sample_key.';
 
 -- Grain:  (setting, task_id, scheme), scheme of sample_key: qog, doc, prompt or src.    Check: test_import.py
@@ -402,17 +404,34 @@ CREATE VIEW transitions AS FROM transitions(NULL, NULL);
 COMMENT ON VIEW transitions IS 'What happened to every item of every declared pair: 1->0 forgotten, 0->1 gained; NULL not measured on one side.';
 
 -- ---- answers as bits -------------------------------------------------------------------------------------------------
--- Counting does not join items: 60 items of a task with one answer kind and number of options are the bits of one word,
+-- Counting does not join items: 60 items of one stratum (task, answer kind, number of options) are the bits of one word,
 -- in the order of their sample_keys, and two runs are compared word by word. Packed catalogs hold the words (section 13).
+-- A place is one number, so that joins and groups over millions of answers compare one number: places of a stratum begin at
+-- stratum * 60 * 2^26; place // 60 is the word, place % 60 the bit, and a word tells its stratum.
 
--- Grain:  (itemset_id, item).    ordinal: from 0, among the items of its task, answer kind and number of options.
+CREATE MACRO first_place(stratum) AS CAST(stratum AS BIGINT) * 4026531840;
+COMMENT ON MACRO first_place IS 'Where the places of a stratum begin: stratum * 60 * 2^26.';
+CREATE MACRO stratum_of(word) AS word >> 26;
+COMMENT ON MACRO stratum_of IS 'The stratum of a word of 60 places.';
+
+-- Grain:  stratum; a number that depends on what else the catalog holds.
+CREATE MACRO strata_of_rows() AS TABLE
+SELECT row_number() OVER (ORDER BY task_id, answer, n_options) - 1 AS stratum, task_id, answer, n_options
+FROM (SELECT DISTINCT i.task_id, s.answer, s.n_options FROM samples AS s JOIN itemsets AS i USING (itemset_id));
+COMMENT ON MACRO TABLE strata_of_rows IS 'strata, computed from the items.';
+CREATE VIEW strata AS FROM strata_of_rows();
+COMMENT ON VIEW strata IS 'Items of one task, answer kind and number of options, which are counted together.';
+
+-- Grain:  (itemset_id, item).
 CREATE VIEW item_places AS
-WITH place AS (
-    SELECT *, CAST(row_number() OVER (PARTITION BY task_id, answer, n_options ORDER BY sample_key) - 1 AS INTEGER) AS ordinal
-    FROM (SELECT DISTINCT task_id, answer, n_options, sample_key FROM samples JOIN itemsets USING (itemset_id)))
-SELECT s.itemset_id, s.item, s.answer, s.n_options, p.ordinal
+WITH placed AS (
+    SELECT t.stratum, k.sample_key, first_place(t.stratum) + row_number() OVER (PARTITION BY t.stratum ORDER BY k.sample_key) - 1 AS place
+    FROM (SELECT DISTINCT i.task_id, s.answer, s.n_options, s.sample_key FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS k
+    JOIN strata AS t ON t.task_id = k.task_id AND t.answer = k.answer AND t.n_options IS NOT DISTINCT FROM k.n_options)
+SELECT s.itemset_id, s.item, p.place
 FROM samples AS s JOIN itemsets AS i USING (itemset_id)
-JOIN place AS p ON p.task_id = i.task_id AND p.sample_key = s.sample_key AND p.answer = s.answer AND p.n_options IS NOT DISTINCT FROM s.n_options;
+JOIN strata AS t ON t.task_id = i.task_id AND t.answer = s.answer AND t.n_options IS NOT DISTINCT FROM s.n_options
+JOIN placed AS p ON p.stratum = t.stratum AND p.sample_key = s.sample_key;
 COMMENT ON VIEW item_places IS 'Where an item stands among those of its task: the same place in every itemset of the task.';
 
 CREATE MACRO answer_code(correct, status, predicted) AS
@@ -423,19 +442,19 @@ COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wro
 CREATE MACRO outcomes_between(first_row, last_row) AS TABLE FROM outcomes WHERE rowid BETWEEN first_row AND last_row;
 COMMENT ON MACRO TABLE outcomes_between IS 'Outcomes in the order in which they were loaded, from one rowid to another.';
 
--- Grain:  (run_id, answer, n_options, ordinal), measured outcomes.    first_row, last_row: rowids between which the outcomes
+-- Grain:  (run_id, place), measured outcomes.    first_row, last_row: rowids between which the outcomes
 --         of those models lie, where that is known.
 CREATE MACRO run_answers_of(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
-SELECT o.run_id, r.series_id, r.replicate, p.answer, p.n_options, p.ordinal, answer_code(o.correct, o.status, o.predicted) AS code
+SELECT o.run_id, r.series_id, r.replicate, p.place, answer_code(o.correct, o.status, o.predicted) AS code
 FROM outcomes_between(first_row, last_row) AS o
 JOIN (SELECT run_id, series_id, replicate, itemset_id FROM run_facts WHERE models IS NULL OR list_contains(models, model_id)) AS r USING (run_id)
 JOIN item_places AS p ON p.itemset_id = r.itemset_id AND p.item = o.item
 WHERE o.correct IS NOT NULL;
 COMMENT ON MACRO TABLE run_answers_of IS 'Every measured answer (of the models given) as a code, at the place of its item.';
 
--- Grain:  (run_id, answer, n_options, word).    option_0 ... option_14: the binary digits of the wrong option.
+-- Grain:  (run_id, word).    option_0 ... option_14: the binary digits of the wrong option.
 CREATE MACRO run_words_of_rows(models := NULL) AS TABLE
-SELECT run_id, answer, n_options, ordinal // 60 AS word, bit_or(bit) AS measured, bit_or(if(code = 0, bit, 0)) AS correct,
+SELECT run_id, place // 60 AS word, bit_or(bit) AS measured, bit_or(if(code = 0, bit, 0)) AS correct,
        bit_or(if(code <> 1, bit, 0)) AS parsed, bit_or(if(code >= 3, bit, 0)) AS told,
        bit_or(if(option & 1 <> 0, bit, 0)) AS option_0, bit_or(if(option & 2 <> 0, bit, 0)) AS option_1,
        bit_or(if(option & 4 <> 0, bit, 0)) AS option_2, bit_or(if(option & 8 <> 0, bit, 0)) AS option_3,
@@ -445,8 +464,8 @@ SELECT run_id, answer, n_options, ordinal // 60 AS word, bit_or(bit) AS measured
        bit_or(if(option & 1024 <> 0, bit, 0)) AS option_10, bit_or(if(option & 2048 <> 0, bit, 0)) AS option_11,
        bit_or(if(option & 4096 <> 0, bit, 0)) AS option_12, bit_or(if(option & 8192 <> 0, bit, 0)) AS option_13,
        bit_or(if(option & 16384 <> 0, bit, 0)) AS option_14
-FROM (SELECT *, CAST(1 AS BIGINT) << ordinal % 60 AS bit, CASE WHEN code >= 3 THEN code - 3 ELSE 0 END AS option FROM run_answers_of(models))
-GROUP BY run_id, answer, n_options, word;
+FROM (SELECT *, CAST(1 AS BIGINT) << place % 60 AS bit, CASE WHEN code >= 3 THEN code - 3 ELSE 0 END AS option FROM run_answers_of(models))
+GROUP BY run_id, word;
 COMMENT ON MACRO TABLE run_words_of_rows IS 'The answers of every run (of the models given), 60 items a row, one bit each, computed from the outcomes.';
 CREATE MACRO run_words_of(before_model := NULL, after_model := NULL) AS TABLE
 FROM run_words_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
@@ -460,11 +479,11 @@ WITH compared AS MATERIALIZED (
     SELECT *, row_number() OVER () AS pair_no
     FROM run_pairs_of(before_model, after_model) WHERE list_contains(kinds, kind)),
 words AS MATERIALIZED (
-    SELECT *, coalesce(n_options, 0) AS k FROM run_words_of(before_model, after_model)
+    FROM run_words_of(before_model, after_model)
     WHERE run_id IN (SELECT before_run FROM compared UNION ALL SELECT after_run FROM compared)),
-b AS (SELECT pair_no, answer, k, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'b_\0' FROM compared JOIN words ON run_id = before_run),
-a AS (SELECT pair_no, answer, k, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'a_\0' FROM compared JOIN words ON run_id = after_run),
-met AS (SELECT pair_no, answer, k, coalesce(COLUMNS('^[ba]_'), 0) AS '\0' FROM b FULL JOIN a USING (pair_no, answer, k, word)),
+b AS (SELECT pair_no, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'b_\0' FROM compared JOIN words ON run_id = before_run),
+a AS (SELECT pair_no, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'a_\0' FROM compared JOIN words ON run_id = after_run),
+met AS (SELECT pair_no, word, coalesce(COLUMNS('^[ba]_'), 0) AS '\0' FROM b FULL JOIN a USING (pair_no, word)),
 happened AS (
     SELECT *, b_correct & a_correct AS kept, b_correct & a_measured & ~a_correct AS lost, a_correct & b_measured & ~b_correct AS won,
            b_measured & a_measured & ~(b_correct | a_correct) AS wrong, wrong & b_parsed & a_parsed AS read, b_told & a_told AS told,
@@ -474,7 +493,7 @@ happened AS (
            | xor(b_option_12, a_option_12) | xor(b_option_13, a_option_13) | xor(b_option_14, a_option_14) AS differ
     FROM met),
 counted AS (
-    SELECT pair_no, answer, k,
+    SELECT pair_no, stratum_of(word) AS stratum,
            sum(bit_count(b_measured & a_measured))         AS n,
            sum(bit_count(kept))                            AS n11,
            sum(bit_count(lost))                            AS n10,
@@ -488,10 +507,10 @@ counted AS (
            sum(bit_count(wrong & ~b_parsed & a_parsed))    AS n00_from_unparsed,
            sum(bit_count(b_measured & ~a_measured))        AS n_unpaired_before,
            sum(bit_count(a_measured & ~b_measured))        AS n_unpaired_after
-    FROM happened GROUP BY pair_no, answer, k HAVING bool_or((b_measured | a_measured) <> 0))
-SELECT kind, pair_id, before_id, after_id, setting, task_id, replicate, after_replicate, before_run, after_run, answer,
-       nullif(k, 0) AS n_options, CAST(coalesce(COLUMNS(n.* EXCLUDE (pair_no, answer, k)), 0) AS BIGINT)
-FROM counted AS n JOIN compared USING (pair_no);
+    FROM happened GROUP BY pair_no, stratum HAVING bool_or((b_measured | a_measured) <> 0))
+SELECT kind, pair_id, before_id, after_id, setting, c.task_id, replicate, after_replicate, before_run, after_run, answer,
+       n_options, CAST(coalesce(COLUMNS(n.* EXCLUDE (pair_no, stratum)), 0) AS BIGINT)
+FROM counted AS n JOIN compared AS c USING (pair_no) JOIN strata USING (stratum);
 COMMENT ON MACRO TABLE transition_counts_of_words IS 'transition_counts_of, counted word by word.';
 CREATE MACRO transition_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
 FROM transition_counts_of_words(before_model, after_model, kinds);
@@ -511,11 +530,11 @@ CREATE MACRO exchange_score(k, b, a) AS
     exchange_answer(k, b = 0 AND a >= 2, differing(b, a)) + exchange_format(k, b = 0 AND a = 1, b >= 2 AND a = 1);
 COMMENT ON MACRO exchange_score IS 'Share of one item in f_exch, from the codes of its two answers; swapped, in bt_exch.';
 
--- Grain:  (series_id, answer, n_options, ordinal), items measured at least once.
+-- Grain:  (series_id, place), items measured at least once.
 -- pattern: all answers of the model to the item, replicate * 65536 + code of each, in any order; packed, a number for that list.
 CREATE MACRO item_patterns_of_rows(models := NULL) AS TABLE
-SELECT series_id, answer, n_options, ordinal, list(CAST(replicate AS BIGINT) * 65536 + code) AS pattern
-FROM run_answers_of(models) GROUP BY series_id, answer, n_options, ordinal;
+SELECT series_id, place, list(CAST(replicate AS BIGINT) * 65536 + code) AS pattern
+FROM run_answers_of(models) GROUP BY series_id, place;
 COMMENT ON MACRO TABLE item_patterns_of_rows IS 'All measured answers of a model to an item over its replicates, computed from the outcomes.';
 CREATE MACRO item_patterns_of(before_model := NULL, after_model := NULL) AS TABLE
 FROM item_patterns_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
@@ -529,14 +548,15 @@ COMMENT ON MACRO answers_in IS 'The answers that a pattern stands for.';
 -- Nulls:  exchangeable scores below 3 options; a score without replicates to take it from.
 CREATE MACRO item_scores_of(before_model := NULL, after_model := NULL) AS TABLE
 WITH compared AS MATERIALIZED (SELECT *, row_number() OVER () AS pair_no FROM matched_series(before_model, after_model) WHERE NOT chain),
-seen AS MATERIALIZED (SELECT * REPLACE (coalesce(n_options, 0) AS n_options) FROM item_patterns_of(before_model, after_model)),
+seen AS MATERIALIZED (FROM item_patterns_of(before_model, after_model)),
 pattern AS MATERIALIZED (SELECT pattern, answers_in(pattern) AS answers, row_number() OVER () AS pattern_no FROM (SELECT DISTINCT pattern FROM seen)),
-coded AS MATERIALIZED (SELECT series_id, answer, n_options AS k, ordinal, pattern_no FROM seen JOIN pattern USING (pattern)),
-alike AS MATERIALIZED (
-    SELECT pair_no, b.answer, b.k, b.pattern_no AS before_no, a.pattern_no AS after_no, count(*) AS n_items
+coded AS MATERIALIZED (SELECT series_id, place, pattern_no FROM seen JOIN pattern USING (pattern)),
+met_alike AS (
+    SELECT pair_no, stratum_of(b.place // 60) AS stratum, b.pattern_no AS before_no, a.pattern_no AS after_no, count(*) AS n_items
     FROM compared
     JOIN coded AS b ON b.series_id = before_series
-    JOIN coded AS a ON a.series_id = after_series AND a.answer = b.answer AND a.k = b.k AND a.ordinal = b.ordinal GROUP BY ALL),
+    JOIN coded AS a ON a.series_id = after_series AND a.place = b.place GROUP BY ALL),
+alike AS MATERIALIZED (SELECT m.*, answer, coalesce(n_options, 0) AS k FROM met_alike AS m JOIN strata USING (stratum)),
 asked AS (SELECT k, before_no, after_no FROM alike UNION SELECT k, before_no, before_no FROM alike UNION SELECT k, after_no, after_no FROM alike),
 opened AS (
     SELECT k, before_no, after_no, unnest(b.answers) AS b, a.answers FROM asked
@@ -728,9 +748,10 @@ COMMENT ON MACRO TABLE task_errors_of IS 'Standard errors over items of the metr
 -- F_self = BT_self, since both orders of two replicates count: shown once.
 CREATE VIEW noise_floor AS
 WITH alike AS (
-    SELECT f.model_id, f.setting, f.task_id, f.itemset_id, f.protocol_id, i.n_options, i.answers, sum(i.n) AS n, bool_or(i.answer = 'multi') AS multi
-    FROM (SELECT series_id, answer, n_options, answers_in(pattern) AS answers, n
-          FROM (SELECT series_id, answer, n_options, pattern, count(*) AS n FROM item_patterns_of() GROUP BY ALL)) AS i
+    SELECT f.model_id, f.setting, f.task_id, f.itemset_id, f.protocol_id, s.n_options, i.answers, sum(i.n) AS n, bool_or(s.answer = 'multi') AS multi
+    FROM (SELECT series_id, stratum, answers_in(pattern) AS answers, n
+          FROM (SELECT series_id, stratum_of(place // 60) AS stratum, pattern, count(*) AS n FROM item_patterns_of() GROUP BY ALL)) AS i
+    JOIN strata AS s USING (stratum)
     JOIN (SELECT DISTINCT series_id, model_id, setting, task_id, itemset_id, protocol_id FROM run_facts) AS f USING (series_id)
     WHERE len(i.answers) >= 2 GROUP BY ALL),
 opened AS (SELECT n_options, answers, unnest(answers) AS b FROM (SELECT DISTINCT n_options, answers FROM alike)),
@@ -1415,8 +1436,8 @@ FROM categories ANTI JOIN itemsets USING (task_id) WHERE map <> 'paper' GROUP BY
 COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how many, and three of them.';
 
 -- ==== 13. packed =======================================================================================================
--- A large catalog keeps what is costly to compute: the words of every run, the answers of every item over its replicates, and
--- of the declared pairs the transition counts and item sums. All are filled by the macros that compute them from rows; after
+-- A large catalog keeps what is costly to compute: the words of every run, the answers of every item over its replicates, how
+-- item lists overlap, and of the declared pairs the transition counts and item sums. All are filled by the macros that compute them from rows; after
 -- it (catalog/pack.py) the views read them instead. Packed catalogs are never changed: rows added later would not be seen.
 
 -- Grain:  model_id.    model_no: the order in which models were packed; what is kept lies in that order, so that the zone
@@ -1424,11 +1445,16 @@ COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how man
 CREATE TABLE packed_models (model_id VARCHAR NOT NULL, model_no INTEGER NOT NULL);
 COMMENT ON TABLE packed_models IS 'In which order models were packed; empty unless packed.';
 
--- Grain:  as run_words_of_rows: (run_id, answer, n_options, word).
+CREATE TABLE packed_strata AS FROM strata LIMIT 0;
+COMMENT ON TABLE packed_strata IS 'What strata holds; empty unless packed.';
+CREATE TABLE packed_overlap AS FROM itemset_overlap LIMIT 0;
+COMMENT ON TABLE packed_overlap IS 'What itemset_overlap holds; empty unless packed.';
+
+-- Grain:  as run_words_of_rows: (run_id, word).
 CREATE TABLE packed_words AS SELECT *, CAST(NULL AS INTEGER) AS model_no FROM run_words_of_rows() LIMIT 0;
 COMMENT ON TABLE packed_words IS 'The answers of every run, 60 items a row, one bit each; empty unless packed.';
 
--- Grain:  as item_patterns_of_rows: (series_id, answer, n_options, ordinal).
+-- Grain:  as item_patterns_of_rows: (series_id, place).
 CREATE TABLE packed_item_patterns AS SELECT * REPLACE (CAST(NULL AS INTEGER) AS pattern), CAST(NULL AS INTEGER) AS model_no FROM item_patterns_of_rows() LIMIT 0;
 COMMENT ON TABLE packed_item_patterns IS 'What every model answered to every item, as the number of a pattern; empty unless packed.';
 
@@ -1524,8 +1550,9 @@ INSERT INTO glossary VALUES
     ('run_id',                 'First 53 bits of sha256 over model, itemset, protocol, replicate.'),
     ('replicate',              'Number of the repetition; equal numbers pair.'),
     ('series_id',              'Smallest run_id of the runs of one model, itemset and protocol: its replicates.'),
-    ('word',                   'Number of a word of 60 items of one task, answer kind and number of options.'),
-    ('ordinal',                'Place of an item, from 0, among those of its task, answer kind and number of options.'),
+    ('stratum',                'Number of a task, answer kind and number of options in this catalog.'),
+    ('place',                  'Number of an item in this catalog, in the order of its sample_key within its stratum.'),
+    ('word',                   'Number of a word of 60 items of one stratum.'),
     ('pattern',                'Number of a list of answers: what a model answered to an item in every replicate.'),
     ('codes',                  'Replicate * 65536 + code of each answer: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.'),
     ('model_no',               'Place of a model in the order of packing.'),

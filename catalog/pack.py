@@ -22,8 +22,10 @@ from catalog.sources import BROUGHT
 PACK_FROM = 2_000_000  # outcomes; from here on packing once costs less than opening a few times
 BATCH = 10_000_000  # outcomes packed at once: about 1 GB
 KEPT_DAYS = 30  # a packed file that nobody opened for so long is removed when another is written
-# What the macros of the views read once it is packed: name(parameters) -> what of section packed takes its place
+# What macros and views read once it is packed: name(parameters) or name -> what of section packed takes its place
 FROM_WORDS = {
+    "strata": "FROM packed_strata",
+    "itemset_overlap": "FROM packed_overlap",
     "run_words_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_words_of(before_model, after_model)",
     "item_patterns_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_item_patterns_of(before_model, after_model)",
     "answers_in(pattern)": "packed_answers_in(pattern)",
@@ -38,7 +40,7 @@ EXTENTS = """
 SELECT model_id, min(o.rowid), max(o.rowid), count(*) FROM outcomes AS o JOIN runs USING (run_id) GROUP BY model_id ORDER BY min(o.rowid)
 """
 # What several steps read is computed once into a temporary table, which the macros and views of schema.sql find first
-KEPT = ("item_places", "itemset_overlap")
+KEPT = {"strata": "strata_of_rows()", "item_places": "item_places", "itemset_overlap": "itemset_overlap_of_rows()"}
 ANSWERS = "CREATE TEMP TABLE batch AS FROM run_answers_of($1, $2, $3)"
 SHADOW = "CREATE TEMP MACRO run_answers_of(models := NULL) AS TABLE FROM batch"
 MODELS = "INSERT INTO packed_models SELECT unnest($1), (SELECT count(*) FROM packed_models) + generate_subscripts($1, 1)"
@@ -56,7 +58,7 @@ INSERT INTO packed_item_patterns BY NAME
 SELECT b.* REPLACE (p.pattern AS pattern), model_no
 FROM batch_patterns AS b JOIN batch_lists AS l ON l.listed = b.pattern JOIN packed_patterns AS p USING (codes)
 JOIN (SELECT DISTINCT series_id, model_no FROM run_facts JOIN packed_models USING (model_id)) USING (series_id)
-ORDER BY model_no, series_id, answer, n_options, ordinal
+ORDER BY model_no, series_id, place
 """
 DROP = "DROP MACRO TABLE temp.run_answers_of; DROP TABLE batch; DROP TABLE batch_patterns; DROP TABLE batch_lists"
 
@@ -89,8 +91,9 @@ def pack(con: duckdb.DuckDBPyConnection, step: Callable[[int, int], object] = la
     """
     parts, pairs = batches(con), con.sql("SELECT before_id, after_id FROM pairs ORDER BY ALL").fetchall()
     steps = len(parts) + len(pairs) + 1
-    for view in KEPT:
-        con.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")
+    for view, rows in KEPT.items():
+        con.execute(f"CREATE TEMP TABLE {view} AS FROM {rows}")
+    con.execute("INSERT INTO packed_strata FROM strata; INSERT INTO packed_overlap FROM itemset_overlap")
     for done, (models, first, last) in enumerate(parts):
         step(done, steps)
         con.execute(MODELS, [models])
@@ -111,13 +114,18 @@ def pack(con: duckdb.DuckDBPyConnection, step: Callable[[int, int], object] = la
 
 
 def switch(con: duckdb.DuckDBPyConnection, macros: Mapping[str, str]) -> None:
-    """Let macros read something else; they keep their comments."""
-    comments = dict(con.sql("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall())
+    """Let macros and views read something else; they keep their comments."""
+    comments = dict(
+        con.sql("""
+            SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal
+            UNION ALL SELECT view_name, comment FROM duckdb_views() WHERE NOT internal""").fetchall()
+    )
     for head, body in macros.items():
-        name = head.partition("(")[0]
-        con.execute(f"CREATE OR REPLACE MACRO {head} AS {body}")
-        kind = "MACRO TABLE" if body.startswith("TABLE") else "MACRO"
-        con.execute(f"COMMENT ON {kind} {name} IS '{comments[name].replace(chr(39), chr(39) * 2)}'")
+        name, is_macro, _ = head.partition("(")
+        con.execute(f"CREATE OR REPLACE {'MACRO' if is_macro else 'VIEW'} {head} AS {body}")
+        kind = "VIEW" if not is_macro else "MACRO TABLE" if body.startswith("TABLE") else "MACRO"
+        if comment := comments[name]:  # copied from the template, a view has none
+            con.execute(f"COMMENT ON {kind} {name} IS '{comment.replace(chr(39), chr(39) * 2)}'")
 
 
 def opened(roots: Sequence[Path], load: Callable[[duckdb.DuckDBPyConnection], None], must: bool) -> duckdb.DuckDBPyConnection | None:

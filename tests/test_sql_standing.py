@@ -39,7 +39,7 @@ GRAINS = {
     "task_metrics": "pair_id, setting, task_id", "category_metrics": "pair_id, setting, map, category", "pair_metrics": "pair_id, setting, map",
     "noise_floor": "model_id, setting, task_id, itemset_id, protocol_id", "seed_consistent": "pair_id, setting, task_id, set_size",
     "run_facts": "run_id", "run_outcomes": "run_id, item", "itemset_overlap": "before_itemset, after_itemset", "task_categories": "map, task_id",
-    "item_places": "itemset_id, item", "columns_explained": "table_name, column_name", "gold_rank": "run_id, n_options",
+    "strata": "stratum", "item_places": "itemset_id, item", "columns_explained": "table_name, column_name", "gold_rank": "run_id, n_options",
     "task_tests": "pair_id, setting, task_id", "detectable": "level, pair_id, setting, map, category, task_id",
     "scaling_points": "pair_id, setting, map, category, scaled_by, metric", "published_points": "source, pair_id, regime, category, metric",
     "scaling": "source, setting, map, regime, category, scaled_by, metric, family", "published_scaling": "source, setting, map, regime, category, scaled_by, metric, family",
