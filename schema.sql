@@ -406,30 +406,29 @@ COMMENT ON VIEW transitions IS 'What happened to every item of every declared pa
 -- ---- answers as bits -------------------------------------------------------------------------------------------------
 -- Counting does not join items: 60 items of one stratum (task, answer kind, number of options) are the bits of one word,
 -- in the order of their sample_keys, and two runs are compared word by word. Packed catalogs hold the words (section 13).
--- A place is one number, so that joins and groups over millions of answers compare one number: places of a stratum begin at
--- stratum * 60 * 2^26; place // 60 is the word, place % 60 the bit, and a word tells its stratum.
+-- A place is one number, so that joins and groups over millions of answers compare one number: place // 60 is the word,
+-- place % 60 the bit. All numbers are INTEGERs, which DuckDB looks up in arrays and groups fastest.
 
-CREATE MACRO first_place(stratum) AS CAST(stratum AS BIGINT) * 4026531840;
-COMMENT ON MACRO first_place IS 'Where the places of a stratum begin: stratum * 60 * 2^26.';
-CREATE MACRO stratum_of(word) AS word >> 26;
-COMMENT ON MACRO stratum_of IS 'The stratum of a word of 60 places.';
-
--- Grain:  stratum; a number that depends on what else the catalog holds.
+-- Grain:  stratum; a number that depends on what else the catalog holds.    first_word: of its words.
 CREATE MACRO strata_of_rows() AS TABLE
-SELECT row_number() OVER (ORDER BY task_id, answer, n_options) - 1 AS stratum, task_id, answer, n_options
-FROM (SELECT DISTINCT i.task_id, s.answer, s.n_options FROM samples AS s JOIN itemsets AS i USING (itemset_id));
+SELECT CAST(row_number() OVER numbered - 1 AS INTEGER) AS stratum, task_id, answer, n_options,
+       CAST(sum((n + 59) // 60) OVER numbered - (n + 59) // 60 AS INTEGER) AS first_word
+FROM (SELECT i.task_id, s.answer, s.n_options, count(DISTINCT s.sample_key) AS n
+      FROM samples AS s JOIN itemsets AS i USING (itemset_id) GROUP BY ALL)
+WINDOW numbered AS (ORDER BY task_id, answer, n_options);
 COMMENT ON MACRO TABLE strata_of_rows IS 'strata, computed from the items.';
 CREATE VIEW strata AS FROM strata_of_rows();
 COMMENT ON VIEW strata IS 'Items of one task, answer kind and number of options, which are counted together.';
 
--- Grain:  (itemset_id, item).
+-- Grain:  (itemset_id, item).    item_no: first_no of the itemset + item; one number, so that DuckDB can look it up in an array.
 CREATE VIEW item_places AS
 WITH placed AS (
-    SELECT t.stratum, k.sample_key, first_place(t.stratum) + row_number() OVER (PARTITION BY t.stratum ORDER BY k.sample_key) - 1 AS place
+    SELECT t.stratum, k.sample_key, t.first_word * 60 + row_number() OVER (PARTITION BY t.stratum ORDER BY k.sample_key) - 1 AS place
     FROM (SELECT DISTINCT i.task_id, s.answer, s.n_options, s.sample_key FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS k
-    JOIN strata AS t ON t.task_id = k.task_id AND t.answer = k.answer AND t.n_options IS NOT DISTINCT FROM k.n_options)
-SELECT s.itemset_id, s.item, p.place
-FROM samples AS s JOIN itemsets AS i USING (itemset_id)
+    JOIN strata AS t ON t.task_id = k.task_id AND t.answer = k.answer AND t.n_options IS NOT DISTINCT FROM k.n_options),
+numbered AS (SELECT itemset_id, sum(max(item) + 1) OVER (ORDER BY itemset_id) - max(item) - 1 AS first_no FROM samples GROUP BY itemset_id)
+SELECT s.itemset_id, s.item, CAST(f.first_no AS INTEGER) AS first_no, CAST(f.first_no + s.item AS INTEGER) AS item_no, t.stratum, CAST(p.place AS INTEGER) AS place
+FROM samples AS s JOIN itemsets AS i USING (itemset_id) JOIN numbered AS f USING (itemset_id)
 JOIN strata AS t ON t.task_id = i.task_id AND t.answer = s.answer AND t.n_options IS NOT DISTINCT FROM s.n_options
 JOIN placed AS p ON p.stratum = t.stratum AND p.sample_key = s.sample_key;
 COMMENT ON VIEW item_places IS 'Where an item stands among those of its task: the same place in every itemset of the task.';
@@ -442,19 +441,26 @@ COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wro
 CREATE MACRO outcomes_between(first_row, last_row) AS TABLE FROM outcomes WHERE rowid BETWEEN first_row AND last_row;
 COMMENT ON MACRO TABLE outcomes_between IS 'Outcomes in the order in which they were loaded, from one rowid to another.';
 
--- Grain:  (run_id, place), measured outcomes.    first_row, last_row: rowids between which the outcomes
---         of those models lie, where that is known.
+-- Grain:  run_id.    first_no: where the item_nos of its itemset begin.
+CREATE MACRO runs_numbered(models := NULL) AS TABLE
+SELECT run_id, model_id, series_id, replicate, first_no, CAST(row_number() OVER (ORDER BY model_id, series_id, replicate) AS INTEGER) AS run_no,
+       CAST(dense_rank() OVER (ORDER BY model_id, series_id) AS INTEGER) AS series_no
+FROM run_facts JOIN (SELECT DISTINCT itemset_id, first_no FROM item_places) USING (itemset_id)
+WHERE models IS NULL OR list_contains(models, model_id);
+COMMENT ON MACRO TABLE runs_numbered IS 'Runs and series (of the models given), counted from 1.';
+
+-- Grain:  (run_no, place), measured outcomes; numbers as in runs_numbered.    first_row, last_row: rowids between which the
+--         outcomes of those models lie, where that is known.
 CREATE MACRO run_answers_of(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
-SELECT o.run_id, r.series_id, r.replicate, p.place, answer_code(o.correct, o.status, o.predicted) AS code
-FROM outcomes_between(first_row, last_row) AS o
-JOIN (SELECT run_id, series_id, replicate, itemset_id FROM run_facts WHERE models IS NULL OR list_contains(models, model_id)) AS r USING (run_id)
-JOIN item_places AS p ON p.itemset_id = r.itemset_id AND p.item = o.item
+SELECT r.run_no, r.series_no, r.replicate, p.place, answer_code(o.correct, o.status, o.predicted) AS code
+FROM outcomes_between(first_row, last_row) AS o JOIN runs_numbered(models) AS r USING (run_id) JOIN item_places AS p ON p.item_no = r.first_no + o.item
 WHERE o.correct IS NOT NULL;
 COMMENT ON MACRO TABLE run_answers_of IS 'Every measured answer (of the models given) as a code, at the place of its item.';
 
--- Grain:  (run_id, word).    option_0 ... option_14: the binary digits of the wrong option.
-CREATE MACRO run_words_of_rows(models := NULL) AS TABLE
-SELECT run_id, place // 60 AS word, bit_or(bit) AS measured, bit_or(if(code = 0, bit, 0)) AS correct,
+-- Grain:  (run_id, word).    first_row, last_row: as run_answers_of.    option_0 ... option_14: the binary digits of the wrong option.
+CREATE MACRO run_words_of_rows(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
+WITH words AS (
+SELECT run_no, place // 60 AS word, bit_or(bit) AS measured, bit_or(if(code = 0, bit, 0)) AS correct,
        bit_or(if(code <> 1, bit, 0)) AS parsed, bit_or(if(code >= 3, bit, 0)) AS told,
        bit_or(if(option & 1 <> 0, bit, 0)) AS option_0, bit_or(if(option & 2 <> 0, bit, 0)) AS option_1,
        bit_or(if(option & 4 <> 0, bit, 0)) AS option_2, bit_or(if(option & 8 <> 0, bit, 0)) AS option_3,
@@ -464,8 +470,11 @@ SELECT run_id, place // 60 AS word, bit_or(bit) AS measured, bit_or(if(code = 0,
        bit_or(if(option & 1024 <> 0, bit, 0)) AS option_10, bit_or(if(option & 2048 <> 0, bit, 0)) AS option_11,
        bit_or(if(option & 4096 <> 0, bit, 0)) AS option_12, bit_or(if(option & 8192 <> 0, bit, 0)) AS option_13,
        bit_or(if(option & 16384 <> 0, bit, 0)) AS option_14
-FROM (SELECT *, CAST(1 AS BIGINT) << place % 60 AS bit, CASE WHEN code >= 3 THEN code - 3 ELSE 0 END AS option FROM run_answers_of(models))
-GROUP BY run_id, word;
+FROM (SELECT *, CAST(1 AS BIGINT) << place % 60 AS bit, CASE WHEN code >= 3 THEN code - 3 ELSE 0 END AS option
+      FROM run_answers_of(models, first_row, last_row))
+GROUP BY run_no, word)
+SELECT run_id, stratum, w.* EXCLUDE (run_no)
+FROM words AS w JOIN runs_numbered(models) USING (run_no) JOIN (SELECT DISTINCT place // 60 AS word, stratum FROM item_places) USING (word);
 COMMENT ON MACRO TABLE run_words_of_rows IS 'The answers of every run (of the models given), 60 items a row, one bit each, computed from the outcomes.';
 CREATE MACRO run_words_of(before_model := NULL, after_model := NULL) AS TABLE
 FROM run_words_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
@@ -481,9 +490,9 @@ WITH compared AS MATERIALIZED (
 words AS MATERIALIZED (
     FROM run_words_of(before_model, after_model)
     WHERE run_id IN (SELECT before_run FROM compared UNION ALL SELECT after_run FROM compared)),
-b AS (SELECT pair_no, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'b_\0' FROM compared JOIN words ON run_id = before_run),
-a AS (SELECT pair_no, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'a_\0' FROM compared JOIN words ON run_id = after_run),
-met AS (SELECT pair_no, word, coalesce(COLUMNS('^[ba]_'), 0) AS '\0' FROM b FULL JOIN a USING (pair_no, word)),
+b AS (SELECT pair_no, stratum, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'b_\0' FROM compared JOIN words ON run_id = before_run),
+a AS (SELECT pair_no, stratum, word, COLUMNS('^(measured|correct|parsed|told|option_\d+)$') AS 'a_\0' FROM compared JOIN words ON run_id = after_run),
+met AS (SELECT pair_no, stratum, coalesce(COLUMNS('^[ba]_'), 0) AS '\0' FROM b FULL JOIN a USING (pair_no, stratum, word)),
 happened AS (
     SELECT *, b_correct & a_correct AS kept, b_correct & a_measured & ~a_correct AS lost, a_correct & b_measured & ~b_correct AS won,
            b_measured & a_measured & ~(b_correct | a_correct) AS wrong, wrong & b_parsed & a_parsed AS read, b_told & a_told AS told,
@@ -493,7 +502,7 @@ happened AS (
            | xor(b_option_12, a_option_12) | xor(b_option_13, a_option_13) | xor(b_option_14, a_option_14) AS differ
     FROM met),
 counted AS (
-    SELECT pair_no, stratum_of(word) AS stratum,
+    SELECT pair_no, stratum,
            sum(bit_count(b_measured & a_measured))         AS n,
            sum(bit_count(kept))                            AS n11,
            sum(bit_count(lost))                            AS n10,
@@ -530,59 +539,84 @@ CREATE MACRO exchange_score(k, b, a) AS
     exchange_answer(k, b = 0 AND a >= 2, differing(b, a)) + exchange_format(k, b = 0 AND a = 1, b >= 2 AND a = 1);
 COMMENT ON MACRO exchange_score IS 'Share of one item in f_exch, from the codes of its two answers; swapped, in bt_exch.';
 
--- Grain:  (series_id, place), items measured at least once.
--- pattern: all answers of the model to the item, replicate * 65536 + code of each, in any order; packed, a number for that list.
+-- Lists of the answers to every item are costly. Fingerprints of them are not, and of all items with one fingerprint the list
+-- of one is enough: two of 10^5 different lists share a fingerprint of 64 bits with a probability of 3 in 10^10.
+
+-- Grain:  (series_no, place), items measured at least once; numbers and rows as in run_answers_of.
+-- pattern: a fingerprint of all answers of the model to the item, in any order; packed, a smaller number.
+CREATE MACRO fingerprints_of_rows(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
+SELECT series_no, place, bit_xor(hash(CAST(replicate AS BIGINT) * 65536 + code)) AS pattern
+FROM run_answers_of(models, first_row, last_row) GROUP BY series_no, place;
+COMMENT ON MACRO TABLE fingerprints_of_rows IS 'All measured answers of a model to an item over its replicates as one number, computed from the outcomes.';
+
+-- Grain:  pattern.    codes: replicate * 65536 + code of each answer.
+CREATE MACRO pattern_codes_of_rows(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
+SELECT pattern, list_sort(list(CAST(replicate AS BIGINT) * 65536 + code)) AS codes
+FROM run_answers_of(models, first_row, last_row)
+JOIN (SELECT pattern, min((series_no, place)) AS one FROM fingerprints_of_rows(models, first_row, last_row) GROUP BY pattern)
+    ON series_no = one[1] AND place = one[2]
+GROUP BY pattern;
+COMMENT ON MACRO TABLE pattern_codes_of_rows IS 'The answers that patterns stand for, computed from the outcomes.';
+CREATE MACRO pattern_codes_of(before_model := NULL, after_model := NULL) AS TABLE
+FROM pattern_codes_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
+COMMENT ON MACRO TABLE pattern_codes_of IS 'The answers that patterns stand for (of two models, if given).';
+
+-- Grain:  (series_id, place).
 CREATE MACRO item_patterns_of_rows(models := NULL) AS TABLE
-SELECT series_id, place, list(CAST(replicate AS BIGINT) * 65536 + code) AS pattern
-FROM run_answers_of(models) GROUP BY series_id, place;
-COMMENT ON MACRO TABLE item_patterns_of_rows IS 'All measured answers of a model to an item over its replicates, computed from the outcomes.';
+SELECT series_id, stratum, place, pattern
+FROM fingerprints_of_rows(models) JOIN (SELECT DISTINCT series_no, series_id FROM runs_numbered(models)) USING (series_no)
+JOIN (SELECT DISTINCT place, stratum FROM item_places) USING (place);
+COMMENT ON MACRO TABLE item_patterns_of_rows IS 'What a model answered to every item, as a pattern, computed from the outcomes.';
 CREATE MACRO item_patterns_of(before_model := NULL, after_model := NULL) AS TABLE
 FROM item_patterns_of_rows(CASE WHEN before_model IS NOT NULL THEN [before_model, after_model] END);
-COMMENT ON MACRO TABLE item_patterns_of IS 'All measured answers of a model to an item over its replicates (of two models, if given).';
-CREATE MACRO answers_in(pattern) AS pattern;
-COMMENT ON MACRO answers_in IS 'The answers that a pattern stands for.';
+COMMENT ON MACRO TABLE item_patterns_of IS 'What a model answered to every item over its replicates, as a pattern (of two models, if given).';
 
--- Grain:  (before_id, after_id, setting, task_id, answer, n_options, before_no, after_no): items that are answered alike.
+-- Grain:  (before_id, after_id, setting, task_id, answer, n_options, before_pattern, after_pattern).
+CREATE MACRO items_alike_of(before_model := NULL, after_model := NULL) AS TABLE
+WITH compared AS MATERIALIZED (SELECT *, row_number() OVER () AS pair_no FROM matched_series(before_model, after_model) WHERE NOT chain),
+seen AS MATERIALIZED (FROM item_patterns_of(before_model, after_model)),
+alike AS (
+    SELECT pair_no, b.stratum, b.pattern AS before_pattern, a.pattern AS after_pattern, count(*) AS n_items
+    FROM compared JOIN seen AS b ON b.series_id = before_series JOIN seen AS a ON a.series_id = after_series AND a.place = b.place GROUP BY ALL)
+SELECT c.before_id, c.after_id, c.setting, c.task_id, s.answer, s.n_options, a.before_pattern, a.after_pattern, a.n_items
+FROM alike AS a JOIN compared AS c USING (pair_no) JOIN strata AS s USING (stratum);
+COMMENT ON MACRO TABLE items_alike_of IS 'How many items of a pair are answered alike by both models.';
+
+-- Grain:  (before_id, after_id, setting, task_id, answer, n_options, before_pattern, after_pattern): items that are answered alike.
 -- Scores: f ... over equal replicates, *_across over every replicate of one model with every one of the other, *_self over
 --         distinct replicates of one model (mean of both models). f_exch_x = f_exch_across - f_exch_self, f_sym likewise.
 -- Nulls:  exchangeable scores below 3 options; a score without replicates to take it from.
 CREATE MACRO item_scores_of(before_model := NULL, after_model := NULL) AS TABLE
-WITH compared AS MATERIALIZED (SELECT *, row_number() OVER () AS pair_no FROM matched_series(before_model, after_model) WHERE NOT chain),
-seen AS MATERIALIZED (FROM item_patterns_of(before_model, after_model)),
-pattern AS MATERIALIZED (SELECT pattern, answers_in(pattern) AS answers, row_number() OVER () AS pattern_no FROM (SELECT DISTINCT pattern FROM seen)),
-coded AS MATERIALIZED (SELECT series_id, place, pattern_no FROM seen JOIN pattern USING (pattern)),
-met_alike AS (
-    SELECT pair_no, stratum_of(b.place // 60) AS stratum, b.pattern_no AS before_no, a.pattern_no AS after_no, count(*) AS n_items
-    FROM compared
-    JOIN coded AS b ON b.series_id = before_series
-    JOIN coded AS a ON a.series_id = after_series AND a.place = b.place GROUP BY ALL),
-alike AS MATERIALIZED (SELECT m.*, answer, coalesce(n_options, 0) AS k FROM met_alike AS m JOIN strata USING (stratum)),
-asked AS (SELECT k, before_no, after_no FROM alike UNION SELECT k, before_no, before_no FROM alike UNION SELECT k, after_no, after_no FROM alike),
+WITH alike AS MATERIALIZED (SELECT *, coalesce(n_options, 0) AS k FROM items_alike_of(before_model, after_model)),
+pattern AS MATERIALIZED (FROM pattern_codes_of(before_model, after_model)),
+asked AS (
+    SELECT k, before_pattern, after_pattern FROM alike UNION SELECT k, before_pattern, before_pattern FROM alike
+    UNION SELECT k, after_pattern, after_pattern FROM alike),
 opened AS (
-    SELECT k, before_no, after_no, unnest(b.answers) AS b, a.answers FROM asked
-    JOIN pattern AS b ON b.pattern_no = before_no JOIN pattern AS a ON a.pattern_no = after_no),
-met AS (SELECT * EXCLUDE (b, a), b >> 16 = a >> 16 AS same, b & 65535 AS b, a & 65535 AS a FROM (SELECT *, unnest(answers) AS a FROM opened)),
+    SELECT k, before_pattern, after_pattern, unnest(b.codes) AS b, a.codes FROM asked
+    JOIN pattern AS b ON b.pattern = before_pattern JOIN pattern AS a ON a.pattern = after_pattern),
+met AS (SELECT * EXCLUDE (b, a), b >> 16 = a >> 16 AS same, b & 65535 AS b, a & 65535 AS a FROM (SELECT *, unnest(codes) AS a FROM opened)),
 scored AS (
-    SELECT k, before_no, after_no, same, k >= 3 AND ((b = 2 AND a >= 2) OR (b >= 2 AND a = 2)) AS blind,
+    SELECT k, before_pattern, after_pattern, same, k >= 3 AND ((b = 2 AND a >= 2) OR (b >= 2 AND a = 2)) AS blind,
            CAST(b <> 0 AS DOUBLE) AS wrong_before, CAST(a <> 0 AS DOUBLE) AS wrong_after,
            CAST(b = 0 AND a <> 0 AS DOUBLE) AS f, CAST(b <> 0 AND a = 0 AS DOUBLE) AS bt,
            latent_score(nullif(k, 0), f, b <> 0 AND a <> 0) AS f_latent, latent_score(nullif(k, 0), bt, b <> 0 AND a <> 0) AS bt_latent,
            exchange_score(k, b, a) AS f_exch, exchange_score(k, a, b) AS bt_exch
     FROM met),
 score AS MATERIALIZED (
-    SELECT k, before_no, after_no, bool_or(blind) FILTER (same) AS blind, bool_or(blind) AS blind_across, bool_or(blind) FILTER (NOT same) AS blind_self,
+    SELECT k, before_pattern, after_pattern, bool_or(blind) FILTER (same) AS blind, bool_or(blind) AS blind_across, bool_or(blind) FILTER (NOT same) AS blind_self,
            avg(COLUMNS('^(wrong_before|wrong_after|f|bt|(f|bt)_(latent|exch))$')) FILTER (same) AS '\0',
            avg(COLUMNS('^(f|bt)(_exch)?$')) AS '\0_across', avg(COLUMNS('^(f|f_exch)$')) FILTER (NOT same) AS '\0_self'
-    FROM scored GROUP BY k, before_no, after_no)
-SELECT c.before_id, c.after_id, c.setting, c.task_id, g.answer, nullif(g.k, 0) AS n_options, g.before_no, g.after_no, g.n_items,
-       COLUMNS(s.* EXCLUDE (k, before_no, after_no, blind_across, blind_self, f_self, f_exch_self, f_across, bt_across, f_exch_across, bt_exch_across)),
+    FROM scored GROUP BY k, before_pattern, after_pattern)
+SELECT g.* EXCLUDE (k),
+       COLUMNS(s.* EXCLUDE (k, before_pattern, after_pattern, blind_across, blind_self, f_self, f_exch_self, f_across, bt_across, f_exch_across, bt_exch_across)),
        (b.f_self + a.f_self) / 2 AS f_self, s.f_across - (b.f_self + a.f_self) / 2 AS f_sym, s.bt_across - (b.f_self + a.f_self) / 2 AS bt_sym,
        s.f_exch_across - (b.f_exch_self + a.f_exch_self) / 2 AS f_exch_x, s.bt_exch_across - (b.f_exch_self + a.f_exch_self) / 2 AS bt_exch_x,
        s.blind_across OR b.blind_self OR a.blind_self AS blind_x
-FROM alike AS g JOIN compared AS c USING (pair_no)
-JOIN score AS s USING (k, before_no, after_no)
-JOIN score AS b ON b.k = g.k AND b.before_no = g.before_no AND b.after_no = g.before_no
-JOIN score AS a ON a.k = g.k AND a.before_no = g.after_no AND a.after_no = g.after_no;
+FROM alike AS g
+JOIN score AS s USING (k, before_pattern, after_pattern)
+JOIN score AS b ON b.k = g.k AND b.before_pattern = g.before_pattern AND b.after_pattern = g.before_pattern
+JOIN score AS a ON a.k = g.k AND a.before_pattern = g.after_pattern AND a.after_pattern = g.after_pattern;
 COMMENT ON MACRO TABLE item_scores_of IS 'Scores of the items of a pair, one row for all items that are answered alike.';
 
 -- Grain:  (before_id, after_id, setting, task_id, answer, n_options): all that the errors of section 5 need of the items.
@@ -748,22 +782,21 @@ COMMENT ON MACRO TABLE task_errors_of IS 'Standard errors over items of the metr
 -- F_self = BT_self, since both orders of two replicates count: shown once.
 CREATE VIEW noise_floor AS
 WITH alike AS (
-    SELECT f.model_id, f.setting, f.task_id, f.itemset_id, f.protocol_id, s.n_options, i.answers, sum(i.n) AS n, bool_or(s.answer = 'multi') AS multi
-    FROM (SELECT series_id, stratum, answers_in(pattern) AS answers, n
-          FROM (SELECT series_id, stratum_of(place // 60) AS stratum, pattern, count(*) AS n FROM item_patterns_of() GROUP BY ALL)) AS i
-    JOIN strata AS s USING (stratum)
+    SELECT f.model_id, f.setting, f.task_id, f.itemset_id, f.protocol_id, s.n_options, p.codes, sum(i.n) AS n, bool_or(s.answer = 'multi') AS multi
+    FROM (SELECT series_id, stratum, pattern, count(*) AS n FROM item_patterns_of() GROUP BY ALL) AS i
+    JOIN pattern_codes_of() AS p USING (pattern) JOIN strata AS s USING (stratum)
     JOIN (SELECT DISTINCT series_id, model_id, setting, task_id, itemset_id, protocol_id FROM run_facts) AS f USING (series_id)
-    WHERE len(i.answers) >= 2 GROUP BY ALL),
-opened AS (SELECT n_options, answers, unnest(answers) AS b FROM (SELECT DISTINCT n_options, answers FROM alike)),
-met AS (SELECT n_options, answers, b, unnest(answers) AS a FROM opened),
+    WHERE len(p.codes) >= 2 GROUP BY ALL),
+opened AS (SELECT n_options, codes, unnest(codes) AS b FROM (SELECT DISTINCT n_options, codes FROM alike)),
+met AS (SELECT n_options, codes, b, unnest(codes) AS a FROM opened),
 score AS (
-    SELECT n_options, answers, avg(CAST(b & 65535 = 0 AND a & 65535 <> 0 AS DOUBLE)) AS f, avg(exchange_score(n_options, b & 65535, a & 65535)) AS f_exch,
+    SELECT n_options, codes, avg(CAST(b & 65535 = 0 AND a & 65535 <> 0 AS DOUBLE)) AS f, avg(exchange_score(n_options, b & 65535, a & 65535)) AS f_exch,
            bool_or(n_options >= 3 AND ((b & 65535 = 2 AND a & 65535 >= 2) OR (b & 65535 >= 2 AND a & 65535 = 2))) AS blind
     FROM met WHERE b >> 16 <> a >> 16 GROUP BY ALL)
 SELECT model_id, setting, task_id, itemset_id, protocol_id, CAST(sum(n) AS BIGINT) AS n_items, ratio(sum(n * f), n_items) AS f_self,
        item_se(n_items, sum(n * f), sum(n * f^2)) AS f_self_se,
        CASE WHEN NOT bool_or(coalesce(blind, FALSE) OR multi) THEN ratio(sum(n * f_exch), sum(n) FILTER (f_exch IS NOT NULL)) END AS f_exch_self
-FROM alike JOIN score ON score.answers = alike.answers AND score.n_options IS NOT DISTINCT FROM alike.n_options
+FROM alike JOIN score ON score.codes = alike.codes AND score.n_options IS NOT DISTINCT FROM alike.n_options
 GROUP BY model_id, setting, task_id, itemset_id, protocol_id;
 COMMENT ON VIEW noise_floor IS 'How much a model forgets against itself from one replicate to the next: the noise under every F and BT.';
 
@@ -1436,9 +1469,9 @@ FROM categories ANTI JOIN itemsets USING (task_id) WHERE map <> 'paper' GROUP BY
 COMMENT ON VIEW unsorted_maps IS 'Maps that sort tasks no run was asked: how many, and three of them.';
 
 -- ==== 13. packed =======================================================================================================
--- A large catalog keeps what is costly to compute: the words of every run, the answers of every item over its replicates, how
--- item lists overlap, and of the declared pairs the transition counts and item sums. All are filled by the macros that compute them from rows; after
--- it (catalog/pack.py) the views read them instead. Packed catalogs are never changed: rows added later would not be seen.
+-- A large catalog keeps what is costly to compute: the words of every run, the pattern of every item, how item lists overlap,
+-- and of the declared pairs the transition counts and item sums. All are filled by the macros that compute them from rows;
+-- after it (catalog/pack.py) the views read them instead. Packed catalogs are never changed: rows added later would not be seen.
 
 -- Grain:  model_id.    model_no: the order in which models were packed; what is kept lies in that order, so that the zone
 --         maps of two models' rows leave out the rest.
@@ -1458,8 +1491,8 @@ COMMENT ON TABLE packed_words IS 'The answers of every run, 60 items a row, one 
 CREATE TABLE packed_item_patterns AS SELECT * REPLACE (CAST(NULL AS INTEGER) AS pattern), CAST(NULL AS INTEGER) AS model_no FROM item_patterns_of_rows() LIMIT 0;
 COMMENT ON TABLE packed_item_patterns IS 'What every model answered to every item, as the number of a pattern; empty unless packed.';
 
--- Grain:  pattern.
-CREATE TABLE packed_patterns (pattern INTEGER NOT NULL, codes BIGINT[] NOT NULL);
+-- Grain:  pattern.    fingerprint: what the pattern was called before it got a smaller number.
+CREATE TABLE packed_patterns (pattern INTEGER NOT NULL, fingerprint UBIGINT NOT NULL, codes BIGINT[] NOT NULL);
 COMMENT ON TABLE packed_patterns IS 'The patterns of answers that occur: replicate * 65536 + code of each; empty unless packed.';
 
 -- Grain:  as transition_counts, kind pair.
@@ -1478,8 +1511,8 @@ CREATE MACRO packed_item_patterns_of(before_model := NULL, after_model := NULL) 
 SELECT * EXCLUDE (model_no) FROM packed_item_patterns
 WHERE before_model IS NULL OR model_no IN (SELECT model_no FROM packed_models WHERE model_id IN (before_model, after_model));
 COMMENT ON MACRO TABLE packed_item_patterns_of IS 'item_patterns_of, from the packed patterns.';
-CREATE MACRO packed_answers_in(pattern_no) AS (SELECT codes FROM packed_patterns WHERE packed_patterns.pattern = pattern_no);
-COMMENT ON MACRO packed_answers_in IS 'The answers that a packed pattern stands for.';
+CREATE MACRO packed_pattern_codes_of(before_model := NULL, after_model := NULL) AS TABLE SELECT pattern, codes FROM packed_patterns;
+COMMENT ON MACRO TABLE packed_pattern_codes_of IS 'pattern_codes_of, from the packed patterns.';
 
 -- Two given models are computed from words and patterns: they need not be declared. No model is called ''.
 CREATE MACRO packed_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive']) AS TABLE
@@ -1552,7 +1585,11 @@ INSERT INTO glossary VALUES
     ('series_id',              'Smallest run_id of the runs of one model, itemset and protocol: its replicates.'),
     ('stratum',                'Number of a task, answer kind and number of options in this catalog.'),
     ('place',                  'Number of an item in this catalog, in the order of its sample_key within its stratum.'),
-    ('word',                   'Number of a word of 60 items of one stratum.'),
+    ('word',                   'Number of a word of 60 items of one stratum: place // 60.'),
+    ('first_word',             'Number of the first word of a stratum.'),
+    ('first_no',               'The item_no at which the items of an itemset begin.'),
+    ('item_no',                'Number of an item of an itemset in this catalog.'),
+    ('fingerprint',            'Bitwise xor of the hashes of the codes of a pattern.'),
     ('pattern',                'Number of a list of answers: what a model answered to an item in every replicate.'),
     ('codes',                  'Replicate * 65536 + code of each answer: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.'),
     ('model_no',               'Place of a model in the order of packing.'),

@@ -28,7 +28,7 @@ FROM_WORDS = {
     "itemset_overlap": "FROM packed_overlap",
     "run_words_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_words_of(before_model, after_model)",
     "item_patterns_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_item_patterns_of(before_model, after_model)",
-    "answers_in(pattern)": "packed_answers_in(pattern)",
+    "pattern_codes_of(before_model := NULL, after_model := NULL)": "TABLE FROM packed_pattern_codes_of(before_model, after_model)",
 }
 FROM_COUNTS = {
     "transition_counts_of(before_model := NULL, after_model := NULL, kinds := ['pair', 'cross', 'self', 'consecutive'])":
@@ -41,26 +41,31 @@ SELECT model_id, min(o.rowid), max(o.rowid), count(*) FROM outcomes AS o JOIN ru
 """
 # What several steps read is computed once into a temporary table, which the macros and views of schema.sql find first
 KEPT = {"strata": "strata_of_rows()", "item_places": "item_places", "itemset_overlap": "itemset_overlap_of_rows()"}
-ANSWERS = "CREATE TEMP TABLE batch AS FROM run_answers_of($1, $2, $3)"
-SHADOW = "CREATE TEMP MACRO run_answers_of(models := NULL) AS TABLE FROM batch"
 MODELS = "INSERT INTO packed_models SELECT unnest($1), (SELECT count(*) FROM packed_models) + generate_subscripts($1, 1)"
 WORDS = """
 INSERT INTO packed_words BY NAME
-SELECT w.*, model_no FROM run_words_of_rows() AS w JOIN runs USING (run_id) JOIN packed_models USING (model_id) ORDER BY model_no, run_id
+SELECT w.*, model_no FROM run_words_of_rows($1, $2, $3) AS w JOIN runs USING (run_id) JOIN packed_models USING (model_id)
+ORDER BY model_no, run_id, word
+"""
+FINGERPRINTS = "CREATE TEMP TABLE batch AS FROM fingerprints_of_rows($1, $2, $3)"
+UNSEEN = """
+CREATE TEMP MACRO fingerprints_of_rows(models := NULL, first_row := NULL, last_row := NULL) AS TABLE
+FROM batch WHERE pattern NOT IN (SELECT fingerprint FROM packed_patterns)
 """
 PATTERNS = """
-CREATE TEMP TABLE batch_patterns AS FROM item_patterns_of_rows();
-CREATE TEMP TABLE batch_lists AS SELECT pattern AS listed, list_sort(pattern) AS codes FROM (SELECT DISTINCT pattern FROM batch_patterns);
-INSERT INTO packed_patterns
-SELECT (SELECT count(*) FROM packed_patterns) + row_number() OVER (ORDER BY codes), codes
-FROM (SELECT DISTINCT codes FROM batch_lists) ANTI JOIN packed_patterns USING (codes);
-INSERT INTO packed_item_patterns BY NAME
-SELECT b.* REPLACE (p.pattern AS pattern), model_no
-FROM batch_patterns AS b JOIN batch_lists AS l ON l.listed = b.pattern JOIN packed_patterns AS p USING (codes)
-JOIN (SELECT DISTINCT series_id, model_no FROM run_facts JOIN packed_models USING (model_id)) USING (series_id)
-ORDER BY model_no, series_id, place
+INSERT INTO packed_patterns BY NAME
+SELECT (SELECT count(*) FROM packed_patterns) + row_number() OVER (ORDER BY codes) AS pattern, pattern AS fingerprint, codes
+FROM pattern_codes_of_rows($1, $2, $3)
 """
-DROP = "DROP MACRO TABLE temp.run_answers_of; DROP TABLE batch; DROP TABLE batch_patterns; DROP TABLE batch_lists"
+ITEMS = """
+INSERT INTO packed_item_patterns BY NAME
+SELECT series_id, stratum, place, p.pattern, model_no
+FROM batch AS b JOIN packed_patterns AS p ON p.fingerprint = b.pattern
+JOIN (SELECT DISTINCT series_no, series_id, model_no FROM runs_numbered($1) JOIN packed_models USING (model_id)) USING (series_no)
+JOIN (SELECT DISTINCT place, stratum FROM item_places) USING (place)
+ORDER BY series_no, place
+"""
+SHADOWED = "DROP MACRO TABLE temp.fingerprints_of_rows; DROP TABLE batch"
 
 
 def n_outcomes(roots: Sequence[Path]) -> int:
@@ -77,7 +82,7 @@ def batches(con: duckdb.DuckDBPyConnection) -> list[tuple[list[str], int, int]]:
             done.append(([], low, high))
             n = 0
         models, first, last = done[-1]
-        done[-1] = ([*models, model], min(first, low), max(last, high))
+        done[-1] = (sorted([*models, model]), min(first, low), max(last, high))  # in which order run_answers_of numbers them
         n += rows
     return done
 
@@ -97,11 +102,12 @@ def pack(con: duckdb.DuckDBPyConnection, step: Callable[[int, int], object] = la
     for done, (models, first, last) in enumerate(parts):
         step(done, steps)
         con.execute(MODELS, [models])
-        con.execute(ANSWERS, [models, first, last])
-        con.execute(SHADOW)
-        con.execute(WORDS)
-        con.execute(PATTERNS)
-        con.execute(DROP)
+        con.execute(WORDS, [models, first, last])
+        con.execute(FINGERPRINTS, [models, first, last])
+        con.execute(UNSEEN)
+        con.execute(PATTERNS, [models, first, last])
+        con.execute(ITEMS, [models])
+        con.execute(SHADOWED)
     switch(con, FROM_WORDS)
     for done, pair in enumerate(pairs, len(parts)):
         step(done, steps)
