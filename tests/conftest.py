@@ -37,7 +37,10 @@ class Packing:
 
     def pack(self, query: str) -> None:
         """Pack anew where a question follows."""
-        if any(word in query for word in ("task_", "category_", "pair_metrics", "transition_counts", "forgetting", "noise_floor", "seed_consistent")):
+        if any(
+            word in query
+            for word in ("task_", "category_", "pair_metrics", "transition_counts", "forgetting", "noise_floor", "seed_consistent")
+        ):
             for (table,) in self.con.sql("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'packed!_%' ESCAPE '!'").fetchall():
                 self.con.execute(f"DELETE FROM {table}")
             pack(self.con)
