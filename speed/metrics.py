@@ -34,7 +34,8 @@ def timed(*args):
 catalog.pack.pack = timed
 start = time.perf_counter()
 catalog.connect(sys.argv[1], packed=True)
-print(time.perf_counter() - start, packing[-1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2))
+seconds, peak = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(seconds, packing[-1], peak / (1024 if sys.platform == "linux" else 1024**2))
 """
 COLUMNS = {
     "correct": "run_id, item, correct",
