@@ -545,7 +545,7 @@ COMMENT ON MACRO exchange_score IS 'Share of one item in f_exch, from the codes 
 -- Grain:  (series_no, place), items measured at least once; numbers and rows as in run_answers_of.
 -- pattern: a fingerprint of all answers of the model to the item, in any order; packed, a smaller number.
 CREATE MACRO fingerprints_of_rows(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
-SELECT series_no, place, bit_xor(hash(CAST(replicate AS BIGINT) * 65536 + code)) AS pattern
+SELECT series_no, place, bit_xor(hash(CAST(replicate AS BIGINT) * 65536 + code + 1)) AS pattern  -- + 1: 0 hashes to 0, as if not measured
 FROM run_answers_of(models, first_row, last_row) GROUP BY series_no, place;
 COMMENT ON MACRO TABLE fingerprints_of_rows IS 'All measured answers of a model to an item over its replicates as one number, computed from the outcomes.';
 
@@ -1589,7 +1589,7 @@ INSERT INTO glossary VALUES
     ('first_word',             'Number of the first word of a stratum.'),
     ('first_no',               'The item_no at which the items of an itemset begin.'),
     ('item_no',                'Number of an item of an itemset in this catalog.'),
-    ('fingerprint',            'Bitwise xor of the hashes of the codes of a pattern.'),
+    ('fingerprint',            'Bitwise xor of the hashes of the codes of a pattern, each + 1.'),
     ('pattern',                'Number of a list of answers: what a model answered to an item in every replicate.'),
     ('codes',                  'Replicate * 65536 + code of each answer: 0 right, 1 not read, 2 wrong with an unknown option, 3 + the wrong option.'),
     ('model_no',               'Place of a model in the order of packing.'),
