@@ -54,6 +54,18 @@ def test_same_as_one_sequence_at_a_time(base, shots):
     assert base.packs and (base.counted.tokens < 3 * alone / 2 if shots else base.counted.tokens >= alone)
 
 
+def test_windows_are_prepared_ahead(base, monkeypatch):
+    """Many questions are encoded a window at a time, by a thread: the same answers, common examples still read once."""
+    requests = asked(shots=3, n=40)
+    wanted, read = base.score(requests, quiet), base.counted.tokens
+    monkeypatch.setattr("collect.engines.transformers.WINDOW", 16)
+    base.counted.tokens = 0
+    found = base.score(requests, quiet)
+    assert [s.logprobs for s in found] == [pytest.approx(s.logprobs, abs=1e-4) for s in wanted]
+    common = len(base.encode(requests[0].lead, chat=False))
+    assert common > 40 and abs(base.counted.tokens - read) < common
+
+
 @pytest.mark.parametrize("kind", ["window", "other"])
 def test_a_model_that_cannot_read_a_packed_row(base, kind):
     """A sliding window, and a model whose answers differ packed: one row an option, the same numbers."""
