@@ -20,7 +20,7 @@ import torch
 from catalog.errors import CatalogError
 from collect.device import DTYPES, Place, place
 from collect.engines import Advance, Generated, GenerateRequest, Keep, Sampling, Scored, ScoreRequest
-from collect.engines.encoding import Encoder
+from collect.engines.encoding import Encoder, shared_leads
 from collect.engines.generating import Generation
 from collect.engines.packing import Encoded, Lead, Packed, common_start, out_of_memory, pack, repeated, simple, unpacked
 from collect.models import Located
@@ -107,12 +107,13 @@ class TransformersEngine(Encoder):
 
     def windows(self, requests: Sequence[ScoreRequest]) -> Iterator[list[Encoded]]:
         """Requests as token ids, window by window; a thread prepares the next one while the model works."""
+        shared = shared_leads(requests)
         with ThreadPoolExecutor(1) as ahead:
             prepared: Any = None
             for first in range(0, len(requests), WINDOW):
-                now = prepared.result() if prepared else self.questions(requests[:WINDOW], 0)
+                now = prepared.result() if prepared else self.questions(requests[:WINDOW], 0, shared)
                 following = first + WINDOW
-                prepared = ahead.submit(self.questions, requests[following : following + WINDOW], following)
+                prepared = ahead.submit(self.questions, requests[following : following + WINDOW], following, shared)
                 yield now
 
     def score_window(self, questions: Sequence[Encoded]) -> Iterator[tuple[int, Scored]]:
@@ -267,8 +268,8 @@ class TransformersEngine(Encoder):
 
 
 def row_length(past: int, question: Encoded) -> int:
-    """Tokens of a question's row beside what is cached."""
-    return question.cost - past
+    """What a question's row costs, in tokens: those it reads, and a part of those that are cached, copied for every row."""
+    return question.cost - past + past // 4
 
 
 def batch_size(costs: Sequence[int], budget: int) -> int:
