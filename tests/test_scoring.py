@@ -12,7 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForC
 
 from catalog.items import read_items
 from collect.engines import GenerateRequest, Sampling, ScoreRequest
-from collect.engines.packing import Encoded
+from collect.engines.packing import AT_ONCE, Encoded
 from collect.engines.transformers import batch_size
 from collect.protocols import Ask, continuations, examples, pick_shots, prompt
 
@@ -67,7 +67,7 @@ def test_windows_are_prepared_ahead(base, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["window", "other"])
-def test_a_model_that_cannot_read_a_packed_row(base, kind):
+def test_a_model_that_cannot_read_a_packed_row(base, kind, monkeypatch):
     """A sliding window, and a model whose answers differ packed: one row an option, the same numbers."""
     sizes = {"vocab_size": 1024, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 512}
     torch.manual_seed(0)
@@ -84,6 +84,10 @@ def test_a_model_that_cannot_read_a_packed_row(base, kind):
     for request, scored in zip(requests, base.score(requests, quiet), strict=True):
         assert scored.logprobs == pytest.approx([plain_score(base, request.prompt, c) for c in request.continuations], abs=1e-3)
     assert base.packs is False
+    if kind == "window":  # its cache cannot be joined or cut
+        monkeypatch.setitem(AT_ONCE, "cpu", 100)
+        prompts, sampling = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(requests)], Sampling(2.5, 0.99, 30, (" ",), 0)
+        assert base.generate(prompts, sampling, quiet) == [base.generate([p], sampling, quiet)[0] for p in prompts]
 
 
 def test_beginning_of_text_stands_once(base):
@@ -167,6 +171,17 @@ def test_sampled_text_is_the_requests_own(base):
     base.budget = 3 * 60
     assert base.generate(prompts[::-1], sampling, quiet)[::-1] == wanted
     assert base.generate(prompts[4:5], sampling, quiet) == wanted[4:5]
+
+
+def test_room_behind_keys_and_values(base, monkeypatch):
+    """Little room, small portions, rows that leave from everywhere: the texts of one row at a time."""
+    prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(n=12))]
+    sampling = Sampling(2.5, 0.99, 40, (), 0)
+    alone = [base.generate([p], sampling, quiet)[0] for p in prompts]
+    monkeypatch.setattr("collect.engines.growing.SPARE", 3)
+    monkeypatch.setitem(AT_ONCE, "cpu", 100)
+    base.budget = 6 * 90
+    assert base.generate(prompts, sampling, quiet) == alone and len({g.n_tokens for g in alone}) > 3
 
 
 def test_batches_hold_little_padding():

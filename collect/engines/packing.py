@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+AT_ONCE = {"cpu": 2048}  # tokens read in one pass: a processor is fastest while they stay in its cache
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -133,7 +135,9 @@ def simple(cache: Any) -> bool:
     """Whether every layer of a cache is plain keys and values, one a token, which can be cut, joined and repeated."""
     from transformers.cache_utils import DynamicLayer
 
-    return all(type(layer) is DynamicLayer for layer in cache.layers)
+    from collect.engines.growing import Growing
+
+    return all(type(layer) in (DynamicLayer, Growing) for layer in cache.layers)
 
 
 def repeated(cache: Any, rows: int) -> Any:

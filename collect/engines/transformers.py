@@ -22,7 +22,7 @@ from collect.device import DTYPES, Place, place
 from collect.engines import Advance, Generated, GenerateRequest, Keep, Sampling, Scored, ScoreRequest
 from collect.engines.encoding import Encoder, shared_leads
 from collect.engines.generating import Generation
-from collect.engines.packing import Encoded, Lead, Packed, common_start, out_of_memory, pack, repeated, simple, unpacked
+from collect.engines.packing import AT_ONCE, Encoded, Lead, Packed, common_start, out_of_memory, pack, repeated, simple, unpacked
 from collect.models import Located
 
 T = TypeVar("T")
@@ -34,7 +34,6 @@ os.environ.setdefault("TQDM_DISABLE", "1")  # reading a .gguf draws its own bar 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 WINDOW = 2048  # questions encoded and sorted together: memory does not grow with a task
-AT_ONCE = {"cpu": 2048}  # tokens of one scoring pass: a processor is fastest while they stay in its cache
 PADDED = 0.15  # share of a batch that may be padding
 NO_NUMBER = "the model gave no number (NaN or infinite) for an option"
 
