@@ -33,7 +33,8 @@ CELLS = {
     "text k=4, 120-token questions": (116, 4, 8, 0, False),
     "text k=4, 1,000-token questions": (970, 4, 8, 0, False),
     "text k=4, 5-shot": (72, 4, 8, 5, False),
-    "generation, 64 tokens": (72, 0, 8, 2, False),
+    "64 tokens generated": (72, 0, 8, 0, False),
+    "64 tokens generated, 2-shot": (72, 0, 8, 2, False),
 }
 NEW_TOKENS, STOP = 64, ("\n\n", "Question", " of", " to")  # the last two so that a random model ends here and there, too
 LEAST = 8  # questions a cell

@@ -2,11 +2,8 @@
 
 import errno
 import json
-import random
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from models import DEMO
@@ -136,21 +133,45 @@ def test_dry_run_writes_nothing(tmp_path, capfd):
     assert not (tmp_path / "runs").exists()
 
 
+# Imports once, then a fork for every try: a process of its own, which is killed while it works, not while it starts.
+KILLER = """
+import json, os, random, signal, sys, time
+import collect.engines.transformers, collect.run, transformers.models.llama.modeling_llama
+from collect.__main__ import main
+
+def start(out):
+    if not (pid := os.fork()):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os._exit(main([*sys.argv[3:], "--out", out]))
+    return pid
+
+began, rng = time.monotonic(), random.Random(0)
+assert os.waitpid(start(sys.argv[1]), 0)[1] == 0
+whole = time.monotonic() - began
+for number in range(20):
+    started = [start(sys.argv[2]) for _ in range(1 + number % 2)]
+    time.sleep(rng.uniform(0.02, 0.2) * whole)
+    for pid in started:
+        os.kill(pid, signal.SIGKILL)
+    ends = [os.WTERMSIG(os.waitpid(pid, 0)[1]) for pid in started]
+    print(json.dumps([signal.SIGKILL in ends, sum(len(files) for *_, files in os.walk(sys.argv[2] + "/outcomes"))]))
+"""
+
+
 @pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
-    """kill -9 at 20 random moments, two collectors at once in between: as uninterrupted, nothing twice."""
-    command = [sys.executable, "-m", "collect", "run", str(DEMO / "demo.toml"), "--limit", "12", "--out"]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, stderr=subprocess.DEVNULL)
-    out, rng = tmp_path / "runs", random.Random(0)
-    for number in range(20):
-        both = [subprocess.Popen([*command, str(out)], stderr=subprocess.DEVNULL) for _ in range(1 + number % 2)]
-        time.sleep(rng.uniform(4, 14))
-        for process in both:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        if list(out.glob("outcomes/*/*.parquet")):
-            connect(out)
-    subprocess.run([*command, str(out)], check=True, stderr=subprocess.DEVNULL)
-    again = subprocess.run([*command, str(out)], check=True, capture_output=True, text=True)
-    assert "nothing to do" in again.stderr and json.dumps(claims(out)) == "[]"
-    assert same(out, tmp_path / "whole")
+    """kill -9 at 20 random moments, every other time of two collectors at once: as uninterrupted, row for row, nothing twice.
+
+    Options are scored and text is drawn. Each kill finds a process at work, and runs become whole in between.
+    """
+    plan, whole, out = tmp_path / "plan.toml", tmp_path / "whole", tmp_path / "runs"
+    models = [f'[[models]]\npath = "{DEMO}/models/{name}"\n' for name in ("small-base", "small-instruct", "small-domain")]
+    protocols = '[[protocols]]\nstyle = "option-text"\n[[protocols]]\nstyle = "cot"\nreplicates = 2\nmax_new_tokens = 60\n'
+    plan.write_text("limit = 40\n" + "".join(models) + protocols)
+    command = ["run", str(plan)]
+    killed = subprocess.run([sys.executable, "-c", KILLER, str(whole), str(out), *command], check=True, capture_output=True, text=True)
+    at_work, done = zip(*map(json.loads, killed.stdout.splitlines()), strict=True)
+    assert len(done) == 20 and sum(at_work) >= 15 and len(set(done)) > 5, killed.stdout
+    assert main([*command, "--out", str(out)]) == 0
+    assert rows(out, "outcomes") and rows(out, "generations") and same(out, whole) and not claims(out)
+    assert {p.relative_to(out) for p in out.rglob("*")} == {p.relative_to(whole) for p in whole.rglob("*")}

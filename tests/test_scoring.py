@@ -173,6 +173,19 @@ def test_sampled_text_is_the_requests_own(base):
     assert base.generate(prompts[4:5], sampling, quiet) == wanted[4:5]
 
 
+def test_what_prompts_begin_with_is_read_once(base):
+    """Texts behind shared examples are those of whole prompts, also of rows that take others' places; less is read."""
+    prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(shots=3, n=24))]
+    sampling, read = Sampling(2.5, 0.99, 12, ("\n\n",), 0), []
+    hook = base.model.register_forward_pre_hook(lambda _, args, told: read.append(told["input_ids"].numel()), with_kwargs=True)
+    alone = [base.generate([p], sampling, quiet)[0] for p in prompts]
+    whole = sum(read)
+    read.clear()
+    base.budget = 10 * max(len(base.encode(p.prompt, chat=False)) + 12 for p in prompts)
+    assert base.generate(prompts, sampling, quiet) == alone and sum(read) < 0.8 * whole
+    hook.remove()
+
+
 def test_room_behind_keys_and_values(base, monkeypatch):
     """Little room, small portions, rows that leave from everywhere: the texts of one row at a time."""
     prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(n=12))]

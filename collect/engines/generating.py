@@ -13,7 +13,8 @@ import torch
 
 from catalog.errors import CatalogError
 from collect.engines import Generated, GenerateRequest, Sampling, seed_of
-from collect.engines.packing import AT_ONCE, out_of_memory, simple
+from collect.engines.encoding import SHARED
+from collect.engines.packing import AT_ONCE, Lead, common_length, out_of_memory, repeated, simple
 
 if TYPE_CHECKING:
     from collect.engines.transformers import TransformersEngine
@@ -116,20 +117,23 @@ class Generation:
         if now and (room < len(now.rows) or not simple(now.cache)):
             return
         taken = self.queue[-room:]
-        parts = portions(taken, AT_ONCE.get(torch.device(self.engine.place.device).type, self.engine.budget))
-        fresh = [self.begun(parts[0])]
+        start = self.engine.read_once(common(taken)) if len(taken) >= SHARED else Lead()
+        parts = portions(taken, start.length, AT_ONCE.get(torch.device(self.engine.place.device).type, self.engine.budget))
+        fresh = [self.begun(parts[0], start)]
         if simple(fresh[0].cache):
-            fresh += [self.begun(part) for part in parts[1:]]
+            fresh += [self.begun(part, start) for part in parts[1:]]
             self.running = joined([now, *fresh] if now else fresh)
         else:  # what was read cannot be put together
-            self.running = fresh[0] if len(parts) == 1 else self.begun(taken)
+            self.running = fresh[0] if len(parts) == 1 else self.begun(taken, Lead())
         del self.queue[-room:]
 
-    def begun(self, rows: list[Row]) -> Running:
-        """Read prompts, up to the logits of their next tokens."""
-        ids, mask = left_padded([row.prompt for row in rows], self.engine.place.device)
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
-        out = self.engine.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1)
+    def begun(self, rows: list[Row], start: Lead) -> Running:
+        """Read prompts behind what they share, up to the logits of their next tokens."""
+        ids, mask = left_padded([row.prompt[start.length :] for row in rows], self.engine.place.device)
+        mask = torch.nn.functional.pad(mask, (start.length, 0), value=1)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start.length :]
+        told = {"cache": repeated(start.cache, len(rows))} if start.length else {}
+        out = self.engine.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1, **told)
         return Running(rows, out.cache, mask, out.logits[:, -1].float())
 
     @torch.inference_mode()
@@ -197,17 +201,23 @@ def left_padded(rows: Sequence[Sequence[int]], device: str) -> tuple[torch.Tenso
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def portions(rows: Sequence[Row], tokens: int) -> list[list[Row]]:
-    """Rows in portions of at most so many tokens of prompt, padding included, but one row at least."""
+def common(rows: Sequence[Row]) -> list[int]:
+    """Tokens that all prompts begin with, each keeping one of its own."""
+    first = rows[0].prompt
+    return first[: min(min(common_length(first, row.prompt), len(row.prompt) - 1) for row in rows)]
+
+
+def portions(rows: Sequence[Row], past: int, tokens: int) -> list[list[Row]]:
+    """Rows in portions of at most so many tokens of prompt beyond what is read, padding included, but one row at least."""
     parts: list[list[Row]] = []
     longest = 0
     for row in rows:
-        longest = max(longest, len(row.prompt))
+        longest = max(longest, len(row.prompt) - past)
         if parts and (len(parts[-1]) + 1) * longest <= tokens:
             parts[-1].append(row)
         else:
             parts.append([row])
-            longest = len(row.prompt)
+            longest = len(row.prompt) - past
     return parts
 
 
@@ -215,7 +225,7 @@ def joined(batches: Sequence[Running]) -> Running:
     """Batches as one: the narrower are padded in front, and columns that no row uses any more go."""
     from collect.engines.growing import Growing
 
-    width = max(int(b.mask.sum(1).max()) for b in batches)
+    width = max(b.mask.shape[1] - int(b.mask.amax(0).argmax()) for b in batches)
     shifts = [width - b.mask.shape[1] for b in batches]
     mask = torch.cat([torch.nn.functional.pad(b.mask, (shift, 0)) for b, shift in zip(batches, shifts, strict=True)])
     cache = batches[0].cache

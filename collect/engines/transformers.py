@@ -165,19 +165,21 @@ class TransformersEngine(Encoder):
         self.counted.tokens += packed.ids.numel()
         return packed.sums(logits)
 
-    @torch.inference_mode()
     def lead_of(self, questions: Sequence[Encoded]) -> Lead:
-        """Run what the questions begin with once, if that saves more than repeating its keys and values costs."""
-        length = common_start(questions)
-        if length < 32:
-            return Lead()
-        ids = questions[0].shared[:length]
+        """What the questions begin with, read once."""
+        return self.read_once(questions[0].shared[: common_start(questions)])
+
+    @torch.inference_mode()
+    def read_once(self, ids: list[int]) -> Lead:
+        """Read what many rows begin with, if that saves more than repeating its keys and values costs."""
         had = self.lead.ids
-        if 32 <= len(had) <= length and ids[: len(had)] == had:  # of the window before
+        if 32 <= len(had) <= len(ids) and ids[: len(had)] == had:  # of the window or the rows before
             return self.lead
+        if len(ids) < 32:
+            return Lead()
         cache = self.model(input_ids=torch.tensor([ids], device=self.place.device), use_cache=True, logits_to_keep=1).cache
         self.counted.passes += 1
-        self.counted.tokens += length
+        self.counted.tokens += len(ids)
         self.lead = Lead(ids, cache) if simple(cache) else Lead()
         return self.lead
 
@@ -218,6 +220,7 @@ class TransformersEngine(Encoder):
             if keep:
                 keep(at, generated)
             advance(1)
+        self.lead = Lead()
         return [r for r in results if r is not None]
 
     def end_tokens(self) -> set[int]:
