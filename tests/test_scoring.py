@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForC
 
 from catalog.items import read_items
 from collect.engines import GenerateRequest, Sampling, ScoreRequest
+from collect.engines.generating import Running, joined
 from collect.engines.packing import AT_ONCE, Encoded
 from collect.engines.transformers import batch_size
 from collect.protocols import Ask, continuations, examples, pick_shots, prompt
@@ -184,6 +186,19 @@ def test_what_prompts_begin_with_is_read_once(base):
     base.budget = 10 * max(len(base.encode(p.prompt, chat=False)) + 12 for p in prompts)
     assert base.generate(prompts, sampling, quiet) == alone and sum(read) < 0.8 * whole
     hook.remove()
+
+
+def test_joined_batches_keep_what_their_rows_use():
+    """Columns before every row's first token go; a gap behind a shared beginning stays, and so does the beginning."""
+    batches = []
+    for mask in ([[0, 0, 1, 1, 0, 1], [0, 0, 1, 1, 0, 1]], [[1, 1]]):
+        keys = torch.arange(1.0, len(mask[0]) + 1).expand(len(mask), 1, -1)[..., None]
+        layer = SimpleNamespace(keys=keys, values=-keys)
+        batches.append(Running([], SimpleNamespace(layers=[layer]), torch.tensor(mask), torch.zeros(len(mask), 3)))
+    both = joined(batches)
+    assert both.mask.tolist() == [[1, 1, 0, 1], [1, 1, 0, 1], [0, 0, 1, 1]]
+    [layer] = both.cache.layers
+    assert layer.keys[..., 0].tolist() == [[[3, 4, 5, 6]], [[3, 4, 5, 6]], [[0, 0, 1, 2]]] and bool((layer.values == -layer.keys).all())
 
 
 def test_room_behind_keys_and_values(base, monkeypatch):
