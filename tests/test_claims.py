@@ -80,6 +80,27 @@ def test_interrupted_inside_a_pass_goes_on(tmp_path, monkeypatch, capfd):
     assert "option-text-sum,2,0,0,0" in capfd.readouterr().out
 
 
+def test_killed_at_the_last_step(tmp_path, monkeypatch, capfd):
+    """Runs are whole, their claim is still there: done, not failed; the next call sweeps it away."""
+    with monkeypatch.context() as context:
+        context.setattr(Claim, "done", lambda self: None)
+        assert run(tmp_path) == 0
+    assert len(claims(tmp_path)) == 2
+    capfd.readouterr()
+    assert main(["status", str(tmp_path)]) == 0
+    said = capfd.readouterr()
+    assert "option-text-sum,2,0,0,0" in said.out and not said.err
+    assert run(tmp_path) == 0 and not (tmp_path / FOLDER).exists()
+
+
+def test_killed_while_writing(tmp_path):
+    """Half a file of a run: the run is written anew, the half is swept away."""
+    assert run(tmp_path) == 0
+    first, *_ = tmp_path.glob("outcomes/*/*.parquet")
+    half = first.rename(f"{first}.7.part")
+    assert run(tmp_path) == 0 and first.exists() and not half.exists()
+
+
 def test_a_pass_that_another_process_holds_is_left_to_it(tmp_path, monkeypatch, capfd):
     """Never the same run twice; the rest is done, and what is missing is said."""
     out, names = tmp_path / "runs", []
@@ -150,7 +171,7 @@ assert os.waitpid(start(sys.argv[1]), 0)[1] == 0
 whole = time.monotonic() - began
 for number in range(20):
     started = [start(sys.argv[2]) for _ in range(1 + number % 2)]
-    time.sleep(rng.uniform(0.02, 0.2) * whole)
+    time.sleep(rng.uniform(0.02, 0.15) * whole)
     for pid in started:
         os.kill(pid, signal.SIGKILL)
     ends = [os.WTERMSIG(os.waitpid(pid, 0)[1]) for pid in started]
@@ -174,4 +195,5 @@ def test_killed_at_random_moments(tmp_path):
     assert len(done) == 20 and sum(at_work) >= 15 and len(set(done)) > 5, killed.stdout
     assert main([*command, "--out", str(out)]) == 0
     assert rows(out, "outcomes") and rows(out, "generations") and same(out, whole) and not claims(out)
-    assert {p.relative_to(out) for p in out.rglob("*")} == {p.relative_to(whole) for p in whole.rglob("*")}
+    assert {p.relative_to(out) for p in out.rglob("*.parquet")} == {p.relative_to(whole) for p in whole.rglob("*.parquet")}
+    assert not [p for p in out.rglob("*.part") if p.parent.name != "samples"]  # those may be another process's
