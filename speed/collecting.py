@@ -34,9 +34,11 @@ CELLS = {
     "text k=4, 1,000-token questions": (970, 4, 8, 0, False),
     "text k=4, 5-shot": (72, 4, 8, 5, False),
     "64 tokens generated": (72, 0, 8, 0, False),
-    "64 tokens generated, 2-shot": (72, 0, 8, 2, False),
+    "1 to 64 tokens generated": (72, 0, 8, 0, False),
+    "1 to 64 tokens generated, 2-shot": (72, 0, 8, 2, False),
 }
-NEW_TOKENS, STOP = 64, ("\n\n", "Question", " of", " to")  # the last two so that a random model ends here and there, too
+NEW_TOKENS = 64
+STOPS = ("o",)  # of "1 to 64": letters, so that a random model's answers end here and there, too
 LEAST = 8  # questions a cell
 
 
@@ -55,9 +57,17 @@ def questions(cell: str, n: int) -> list[dict[str, Any]]:
     rows = []
     for _ in range(n):
         options = [text(long) for _ in range(k)]
+        thought = "" if k else " Let me think. The"  # without, a chat model ends its answer at once
         listed = "".join(f"\n({'ABCDEFGHIJ'[i]}) {option}" for i, option in enumerate(options)) if letters else ""
         ends = [f" {'ABCDEFGHIJ'[i]}" for i in range(k)] if letters else [f" {option}" for option in options]
-        rows.append({"lead": lead, "prompt": f"{lead}Question: {text(words)}{listed}\nAnswer:", "options": ends})
+        rows.append(
+            {
+                "lead": lead,
+                "stop": STOPS if cell.startswith("1 to") else ("\n\n\n",),
+                "prompt": f"{lead}Question: {text(words)}{listed}\nAnswer:{thought}",
+                "options": ends,
+            }
+        )
     return rows
 
 
@@ -88,12 +98,12 @@ def ours(folder: str, batch: int, device: str) -> Callable[[list[dict[str, Any]]
     from collect.models import ModelSpec, locate
 
     engine = TransformersEngine(locate(ModelSpec(folder)), place(device, "float32"))
-    sampling = Sampling(None, None, NEW_TOKENS, STOP, 0)
     COUNT.watch(engine.model, engine.tokenizer)
     SIDE["engine"] = engine
 
     def answer(rows: list[dict[str, Any]]) -> list[Answer]:
         if not rows[0]["options"]:
+            sampling = Sampling(None, None, NEW_TOKENS, rows[0]["stop"], 0)
             return [g.text for g in engine.generate([GenerateRequest(row["prompt"]) for row in rows], sampling, lambda n: None)]
         return [list(s.logprobs or ()) for s in engine.score([request_of(row) for row in rows], lambda n: None)]
 
@@ -110,7 +120,7 @@ def theirs(folder: str, batch: int, device: str) -> Callable[[list[dict[str, Any
 
     def answer(rows: list[dict[str, Any]]) -> list[Answer]:
         if not rows[0]["options"]:
-            told = {"until": list(STOP), "max_gen_toks": NEW_TOKENS, "do_sample": False}
+            told = {"until": list(rows[0]["stop"]), "max_gen_toks": NEW_TOKENS, "do_sample": False}
             wanted = [Instance("generate_until", {}, (row["prompt"], told), 0) for row in rows]
             return list(model.generate_until(wanted, disable_tqdm=True))
         asked = [(row["prompt"], option) for row in rows for option in row["options"]]

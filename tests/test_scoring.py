@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForC
 
 from catalog.items import read_items
 from collect.engines import GenerateRequest, Sampling, ScoreRequest
-from collect.engines.generating import Running, joined
+from collect.engines.generating import Generation, Running, joined
 from collect.engines.packing import AT_ONCE, Encoded
 from collect.engines.transformers import batch_size
 from collect.protocols import Ask, continuations, examples, pick_shots, prompt
@@ -210,6 +210,16 @@ def test_room_behind_keys_and_values(base, monkeypatch):
     monkeypatch.setitem(AT_ONCE, "cpu", 100)
     base.budget = 6 * 90
     assert base.generate(prompts, sampling, quiet) == alone and len({g.n_tokens for g in alone}) > 3
+
+
+@pytest.mark.parametrize("stop", [("er",), ("s.", "an"), (" ",), ("\n",)])
+def test_stopped_at_the_token_that_ends_a_stop_string(base, monkeypatch, stop):
+    """The text is read anew only after tokens that can end one; nothing is missed by it."""
+    prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(n=12))]
+    sampling = Sampling(2.5, 1.0, 30, stop, 0)
+    found = base.generate(prompts, sampling, quiet)
+    monkeypatch.setattr(Generation, "may_close", lambda self, token: True)
+    assert base.generate(prompts, sampling, quiet) == found and any(g.finished for g in found)
 
 
 def test_batches_hold_little_padding():

@@ -59,6 +59,7 @@ class Generation:
         self.engine, self.sampling, self.ends = engine, sampling, engine.end_tokens()
         self.queue: list[Row] = []  # the longest at the end
         self.running: Running | None = None
+        self.closing: dict[int, bool] = {}  # of tokens met: whether a stop string can end with it
 
     def run(self, requests: Sequence[GenerateRequest]) -> Iterator[tuple[int, Generated]]:
         """Every request's position and answer, as they end; out of memory halves the budget."""
@@ -163,10 +164,22 @@ class Generation:
     def stopped(self, out: list[int]) -> bool:
         """Whether a stop string is complete. Only the end of the text is new: a character takes four tokens at most."""
         stops = self.sampling.stop
-        if not stops:
+        if not stops or not self.may_close(out[-1]):
             return False
         tail = self.engine.tokenizer.decode(out[-4 * max(map(len, stops)) - 4 :], skip_special_tokens=True)
         return any(stop in tail for stop in stops)
+
+    def may_close(self, token: int) -> bool:
+        """Whether a stop string can end with this token: reading the text anew for every token costs as much as a small layer.
+
+        A token that is part of a character, or whose text alone says nothing, counts as one that can.
+        """
+        if token not in self.closing:
+            text = self.engine.tokenizer.decode([token], skip_special_tokens=True)
+            lasts = {stop[-1:] for stop in self.sampling.stop}
+            unclear = not text.strip() or "\ufffd" in text or not lasts.isdisjoint({"", " "})  # alone, a token may lose its space
+            self.closing[token] = unclear or not lasts.isdisjoint(text)
+        return self.closing[token]
 
 
 def chosen(logits: torch.Tensor, sampling: Sampling, draws: Sequence[float]) -> list[int]:
