@@ -39,7 +39,7 @@ CELLS = {
 }
 NEW_TOKENS = 64
 STOPS = ("o",)  # of "1 to 64": letters, so that a random model's answers end here and there, too
-LEAST = 8  # questions a cell
+LEAST = 2  # questions a cell, if a model is slow
 
 
 Answer = list[float] | str  # log-likelihoods of the options, or text
@@ -224,11 +224,17 @@ def ask(process: "subprocess.Popen[str]", cell: str, n: int) -> dict[str, Any]:
 
 
 def agreement(a: list[Any], b: list[Any]) -> tuple[int, str]:
-    """Questions with the same best option, or text, and the largest difference of two log-likelihoods."""
+    """Questions with the same best option, or text, and the largest difference of two log-likelihoods.
+
+    Where the best options differ, what both sides said is printed (stderr).
+    """
     if isinstance(a[0], str):
         return sum(x.strip() == y.strip() for x, y in zip(a, b, strict=True)), ""
-    same = sum(x.index(max(x)) == y.index(max(y)) for x, y in zip(a, b, strict=True))
-    return same, f"{max(abs(p - q) for x, y in zip(a, b, strict=True) for p, q in zip(x, y, strict=True)):.1e}"
+    unequal = [(n, x, y) for n, (x, y) in enumerate(zip(a, b, strict=True)) if x.index(max(x)) != y.index(max(y))]
+    for n, x, y in unequal:
+        print(f"question {n}: ours {[round(v, 5) for v in x]}, lm-eval {[round(v, 5) for v in y]}", file=sys.stderr)
+    most = max(abs(p - q) for x, y in zip(a, b, strict=True) for p, q in zip(x, y, strict=True))
+    return len(a) - len(unequal), f"{most:.1e}"
 
 
 def table(runs: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
@@ -259,9 +265,14 @@ def table(runs: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
 
 
 def size(sides: dict[str, "subprocess.Popen[str]"], cell: str, args: argparse.Namespace) -> int:
-    """Questions of a cell: those that the slower side answers in the seconds given, by a first pass over few."""
-    slowest = max(ask(process, cell, LEAST)["seconds"] for process in sides.values()) / LEAST
-    return max(LEAST, min(args.items, int(args.seconds / slowest)))
+    """Questions of a cell: those that the slower side answers in the seconds given, by passes over ever more."""
+    n = LEAST
+    while True:
+        slowest = max(ask(process, cell, n)["seconds"] for process in sides.values())
+        fit = max(LEAST, min(args.items, int(args.seconds * n / slowest)))
+        if fit <= 2 * n or n >= 16:
+            return fit
+        n = min(16, fit)
 
 
 def main() -> None:
