@@ -24,7 +24,7 @@ class Anything:
 
 
 def states(out: Path, plan: Plan | None) -> tuple[dict[Key, str], list[str]]:
-    """The state of every run of the plan, or without one of every run there or begun; and why passes failed.
+    """The state of every run of the plan, or without one of every run there or begun; why passes failed, and the sum of it all.
 
     Raises:
         CatalogError: No such folder, or the plan's items or models are not found.
@@ -46,9 +46,17 @@ def states(out: Path, plan: Plan | None) -> tuple[dict[Key, str], list[str]]:
         if open_keys and entry["state"] == "failed":
             why = entry.get("failed") or "it was killed"
             reasons.append(f"{entry['model_id']} {entry['task_id']}: {why}; {entry['n_results']} of {entry['n_items']} items are kept")
-    if plan is None:
-        return found, reasons
-    return {key: found.get(key, "missing") for key in wanted(plan)}, reasons
+    if plan is not None:
+        found = {key: found.get(key, "missing") for key in wanted(plan)}
+    return found, [*reasons, summed(found)]
+
+
+def summed(found: dict[Key, str]) -> str:
+    """All runs in a line, and what to do about those that are not done."""
+    counts = Counter(found.values())
+    rest = ", ".join(f"{counts[state]} {state}" for state in STATES[1:] if counts[state])
+    again = "; the same `collect run` goes on" if counts["failed"] or counts["missing"] else ""
+    return f"{counts['done']} of {len(found)} runs done" + (f", {rest}{again}" if rest else "")
 
 
 def wanted(plan: Plan) -> list[Key]:

@@ -1,11 +1,12 @@
-"""Option scoring and generation against lm-eval: the same model and questions in turn; rates, padding, ratios, agreement.
+"""Option scoring and generation against lm-eval and lighteval: the same model and questions in turn; rates, padding, ratios, agreement.
 
     python speed/collecting.py                             # a random Llama of 20 M parameters
     python speed/collecting.py --model smollm2 --runs 3    # SmolLM2-135M out of a PyPI wheel; or a folder
     python speed/collecting.py --device cuda
 
-lm-eval runs in a virtual environment of its own, made at the first call (build/lm-eval, some minutes). Both sides stay
-loaded and answer in turn, so that a busy machine slows both; medians of the runs are printed, and ratios of medians.
+lm-eval (and with --lighteval that) runs in a virtual environment of its own, made at the first call (build/lm-eval, some
+minutes). All sides stay loaded and answer in turn, so that a busy machine slows all; medians of the runs are printed, and
+ratios of medians.
 """
 
 import argparse
@@ -24,7 +25,11 @@ from small_models import WORDS, make_model, make_smollm2
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
-LM_EVAL = "lm_eval[hf]==0.4.13"
+# a module that shows that a peer is there, and what is installed for it; torch and transformers as ours (constraints.txt)
+PEERS = {
+    "lm-eval": ("lm_eval.models.huggingface", "lm_eval[hf]==0.4.13", "gguf"),
+    "lighteval": ("lighteval.models.transformers.transformers_model", "lighteval==0.13.0", "xxhash==3.8.2"),  # xxhash 4: it does not start
+}
 # question words, options (0: text is generated), words an option, examples before it, letters instead of texts
 CELLS = {
     "text k=4": (72, 4, 8, 0, False),
@@ -39,7 +44,7 @@ CELLS = {
 }
 NEW_TOKENS = 64
 STOPS = ("o",)  # of "1 to 64": letters, so that a random model's answers end here and there, too
-LEAST = 2  # questions a cell, if a model is slow
+LEAST = 4  # questions a cell, if a model is slow; 8 where they share examples, which run once from so many on
 
 
 Answer = list[float] | str  # log-likelihoods of the options, or text
@@ -71,17 +76,17 @@ def questions(cell: str, n: int) -> list[dict[str, Any]]:
     return rows
 
 
-def lm_eval_python() -> Path | None:
-    """The interpreter of lm-eval's own environment, made where it is missing; None where that does not work."""
-    python = BUILD / "lm-eval" / "bin" / "python"
+def python_of(side: str) -> Path | None:
+    """The interpreter of a peer's own environment, made where it is missing; None where that does not work."""
+    python = BUILD / side / "bin" / "python"
     if not python.exists():
-        print("installing lm-eval, once", file=sys.stderr)
-        venv.create(BUILD / "lm-eval", with_pip=True)
-    have = subprocess.run([python, "-c", "import lm_eval.models.huggingface"], capture_output=True, check=False)
-    if have.returncode:
-        command = [python, "-m", "pip", "install", "--quiet", LM_EVAL, "gguf", "--constraint", ROOT / "constraints.txt"]
+        print(f"installing {side}, once", file=sys.stderr)
+        venv.create(BUILD / side, with_pip=True)
+    module, *wanted = PEERS[side]
+    if subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode:
+        command = [python, "-m", "pip", "install", "--quiet", *wanted, "--constraint", ROOT / "constraints.txt"]
         if subprocess.run(command, check=False, timeout=900).returncode:
-            print("lm-eval does not install here: ours alone", file=sys.stderr)
+            print(f"{side} does not install here, it is left out", file=sys.stderr)
             return None
     return python
 
@@ -126,6 +131,31 @@ def theirs(folder: str, batch: int, device: str) -> Callable[[list[dict[str, Any
         asked = [(row["prompt"], option) for row in rows for option in row["options"]]
         found = iter(model.loglikelihood([Instance("loglikelihood", {}, pair, 0) for pair in asked], disable_tqdm=True))
         return [[next(found)[0] for _ in row["options"]] for row in rows]
+
+    return answer
+
+
+def lighteval(folder: str, batch: int, device: str) -> Callable[[list[dict[str, Any]]], list[Answer]]:
+    """lighteval's Hugging Face model, past its cache of answers.
+
+    It rounds options to batches of 8 questions or 1: it gets 8, more rows than lm-eval has.
+    """
+    from lighteval.models.transformers.transformers_model import TransformersModel, TransformersModelConfig
+    from lighteval.tasks.requests import Doc
+
+    told = {"device": device, "dtype": "float32", "batch_size": batch, "model_parallel": False, "override_chat_template": False}
+    model = TransformersModel(TransformersModelConfig(model_name=folder, **told))
+    COUNT.watch(model.model, model.tokenizer)
+
+    def answer(rows: list[dict[str, Any]]) -> list[Answer]:
+        if not rows[0]["options"]:
+            model.config.batch_size = batch
+            docs = [Doc(row["prompt"], [], 0, generation_size=NEW_TOKENS, stop_sequences=list(row["stop"])) for row in rows]
+            texts = [response.text[0] for response in model._padded_greedy_until(docs)]
+            return [text[: min(f"{text}{stop}".find(stop) for stop in rows[0]["stop"])] for text in texts]
+        model.config.batch_size = 8 * len(rows[0]["options"])
+        found = model._loglikelihood_tokens([Doc(row["prompt"], row["options"], 0) for row in rows])
+        return [[float(value) for value in response.logprobs] for response in found]
 
     return answer
 
@@ -191,13 +221,16 @@ def request_of(row: dict[str, Any]) -> Any:
     return ScoreRequest(row["prompt"], tuple(row["options"]), lead=row["lead"])
 
 
+SIDES = {"ours": ours, "lm-eval": theirs, "lighteval": lighteval}
+
+
 def worker(side: str, folder: str, batch: int, cpu: bool, device: str) -> None:
     """Answer cells from standard input, one JSON line each."""
     global CLOCK  # noqa: PLW0603 (one process, one clock)
     CLOCK = time.process_time if cpu else time.perf_counter
     sys.path.insert(0, str(ROOT))
     out, sys.stdout = sys.stdout, sys.stderr  # libraries print
-    answers = {"ours": ours, "lm-eval": theirs}[side](folder, batch, device)
+    answers = SIDES[side](folder, batch, device)
     for line in sys.stdin:
         cell, n = json.loads(line)
         rows = questions(cell, n)
@@ -210,7 +243,7 @@ def worker(side: str, folder: str, batch: int, cpu: bool, device: str) -> None:
         print(json.dumps(answer), file=out, flush=True)
 
 
-# ---- both in turn ----
+# ---- all in turn ----
 
 
 def ask(process: "subprocess.Popen[str]", cell: str, n: int) -> dict[str, Any]:
@@ -223,7 +256,7 @@ def ask(process: "subprocess.Popen[str]", cell: str, n: int) -> dict[str, Any]:
     return answer
 
 
-def agreement(a: list[Any], b: list[Any]) -> tuple[int, str]:
+def agreement(a: list[Any], b: list[Any], side: str) -> tuple[int, str]:
     """Questions with the same best option, or text, and the largest difference of two log-likelihoods.
 
     Where the best options differ, what both sides said is printed (stderr).
@@ -232,51 +265,43 @@ def agreement(a: list[Any], b: list[Any]) -> tuple[int, str]:
         return sum(x.strip() == y.strip() for x, y in zip(a, b, strict=True)), ""
     unequal = [(n, x, y) for n, (x, y) in enumerate(zip(a, b, strict=True)) if x.index(max(x)) != y.index(max(y))]
     for n, x, y in unequal:
-        print(f"question {n}: ours {[round(v, 5) for v in x]}, lm-eval {[round(v, 5) for v in y]}", file=sys.stderr)
+        print(f"question {n}: ours {[round(v, 5) for v in x]}, {side} {[round(v, 5) for v in y]}", file=sys.stderr)
     most = max(abs(p - q) for x, y in zip(a, b, strict=True) for p, q in zip(x, y, strict=True))
     return len(a) - len(unequal), f"{most:.1e}"
 
 
 def table(runs: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
     """Print a row a cell and side, Markdown."""
-    print("| | | items/s | tokens/s | tokens/item | padded | items/s of lm-eval | same answer | max difference | of prefill rate |")
+    print("| | | items/s | tokens/s | tokens/item | padded | of prefill rate | ours is faster | same answer | max difference |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for cell, sides in runs.items():
-        n = len(sides["ours"][0]["answers"])
         medians = {side: statistics.median(r["seconds"] for r in found) for side, found in sides.items()}
         for side, found in sides.items():
-            last, seconds = found[-1], medians[side]
-            row = [
-                cell,
-                side,
-                f"{n / seconds:.1f}",
-                f"{last['tokens'] / seconds:.0f}",
-                f"{last['tokens'] / n:.0f}",
-                f"{last['padding'] / last['tokens']:.1%}",
-            ]
-            more = ["", "", "", ""]
+            last, seconds, n = found[-1], medians[side], len(found[-1]["answers"])
+            row = [cell, side, f"{n / seconds:.1f}", f"{last['tokens'] / seconds:.0f}", f"{last['tokens'] / n:.0f}"]
+            more = [f"{last['padding'] / last['tokens']:.1%}", "", "", "", ""]
             if "prefill" in last:
                 rate = statistics.median((r["tokens"] - r["padding"]) / r["seconds"] / r["prefill"] for r in found)
-                more[3] = f"{rate:.0%}"
-            if side == "ours" and "lm-eval" in sides:
-                same, most = agreement(last["answers"], sides["lm-eval"][-1]["answers"])
-                more[:3] = [f"{medians['lm-eval'] / seconds:.2f}x", f"{same}/{n}", most]
+                more[1] = f"{rate:.0%}"
+            if side != "ours":
+                same, most = agreement(sides["ours"][-1]["answers"], last["answers"], side)
+                more[2:] = [f"{seconds / medians['ours']:.2f}x", f"{same}/{n}", most]
             print("| " + " | ".join(row + more) + " |")
 
 
 def size(sides: dict[str, "subprocess.Popen[str]"], cell: str, args: argparse.Namespace) -> int:
     """Questions of a cell: those that the slower side answers in the seconds given, by passes over ever more."""
-    n = LEAST
+    n = least = 8 if CELLS[cell][3] else LEAST
     while True:
         slowest = max(ask(process, cell, n)["seconds"] for process in sides.values())
-        fit = max(LEAST, min(args.items, int(args.seconds * n / slowest)))
+        fit = max(least, min(args.items, int(args.seconds * n / slowest)))
         if fit <= 2 * n or n >= 16:
             return fit
         n = min(16, fit)
 
 
 def main() -> None:
-    """Run both sides and print the table."""
+    """Run all sides and print the table."""
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", help="smollm2, or the folder of a model; default: a random Llama of 20 M parameters")
     p.add_argument("--items", type=int, default=500, help="questions a cell, at most")
@@ -288,13 +313,15 @@ def main() -> None:
         "--cpu", action="store_true", help="seconds of processor time, where others use the machine too (with OMP_NUM_THREADS=1)"
     )
     p.add_argument("--device", default="cpu", help="cpu, cuda")
-    p.add_argument("--worker", choices=["ours", "lm-eval"], help=argparse.SUPPRESS)
+    p.add_argument("--lighteval", action="store_true", help="ask lighteval too")
+    p.add_argument("--worker", choices=SIDES, help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.worker:
         return worker(args.worker, str(args.model), args.batch, args.cpu, args.device)
     made = {None: (make_model, "speed-collect"), "smollm2": (make_smollm2, "speed-smollm2")}
     folder = made[args.model][0](BUILD / made[args.model][1]) if args.model in made else Path(args.model)
-    pythons = {"ours": Path(sys.executable), "lm-eval": lm_eval_python()}
+    peers = ["lm-eval", "lighteval"] if args.lighteval else ["lm-eval"]
+    pythons = {"ours": Path(sys.executable), **{peer: python_of(peer) for peer in peers}}
     sides = {
         side: subprocess.Popen(
             [python, __file__, "--worker", side, "--model", folder, "--batch", str(args.batch), "--device", args.device]

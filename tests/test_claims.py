@@ -73,6 +73,7 @@ def test_interrupted_inside_a_pass_goes_on(tmp_path, monkeypatch, capfd):
     assert main(["status", str(out), str(plan)]) == 0
     said = capfd.readouterr()
     assert "option-text-sum,0,0,2," in said.out and "the cable was pulled; 3 of 4 items are kept" in said.err
+    assert "0 of 6 runs done, 4 failed, 2 missing; the same `collect run` goes on" in said.err
     monkeypatch.setattr(TransformersEngine, "score", lambda self, r, a, keep=None: asked.append(len(r)) or real(self, r, a, keep))
     assert run(out) == 0
     assert asked == [5] and same(out, tmp_path / "whole") and not (out / FOLDER).exists()
@@ -89,7 +90,7 @@ def test_killed_at_the_last_step(tmp_path, monkeypatch, capfd):
     capfd.readouterr()
     assert main(["status", str(tmp_path)]) == 0
     said = capfd.readouterr()
-    assert "option-text-sum,2,0,0,0" in said.out and not said.err
+    assert "option-text-sum,2,0,0,0" in said.out and said.err == "4 of 4 runs done\n"
     assert run(tmp_path) == 0 and not (tmp_path / FOLDER).exists()
 
 
