@@ -157,7 +157,7 @@ def test_dry_run_writes_nothing(tmp_path, capfd):
 
 # Imports once, then a fork for every try: a process of its own, which is killed while it works, not while it starts.
 KILLER = """
-import json, os, random, signal, sys, time
+import json, os, random, shutil, signal, sys, time
 import collect.engines.transformers, collect.run, transformers.models.llama.modeling_llama
 from collect.__main__ import main
 
@@ -170,13 +170,17 @@ def start(out):
 began, rng = time.monotonic(), random.Random(0)
 assert os.waitpid(start(sys.argv[1]), 0)[1] == 0
 whole = time.monotonic() - began
-for number in range(20):
+kills = number = 0
+while kills < 20 and number < 60:
     started = [start(sys.argv[2]) for _ in range(1 + number % 2)]
     time.sleep(rng.uniform(0.02, 0.15) * whole)
     for pid in started:
         os.kill(pid, signal.SIGKILL)
     ends = [os.WTERMSIG(os.waitpid(pid, 0)[1]) for pid in started]
+    kills, number = kills + (signal.SIGKILL in ends), number + 1
     print(json.dumps([signal.SIGKILL in ends, sum(len(files) for *_, files in os.walk(sys.argv[2] + "/outcomes"))]))
+    if signal.SIGKILL not in ends:  # all was whole before: again from the beginning
+        shutil.rmtree(sys.argv[2] + "/outcomes")
 """
 
 
@@ -193,7 +197,7 @@ def test_killed_at_random_moments(tmp_path):
     command = ["run", str(plan)]
     killed = subprocess.run([sys.executable, "-c", KILLER, str(whole), str(out), *command], check=True, capture_output=True, text=True)
     at_work, done = zip(*map(json.loads, killed.stdout.splitlines()), strict=True)
-    assert len(done) == 20 and sum(at_work) >= 15 and len(set(done)) > 5, killed.stdout
+    assert sum(at_work) == 20 and len(set(done)) > 3, killed.stdout
     assert main([*command, "--out", str(out)]) == 0
     assert rows(out, "outcomes") and rows(out, "generations") and same(out, whole) and not claims(out)
     assert {p.relative_to(out) for p in out.rglob("*.parquet")} == {p.relative_to(whole) for p in whole.rglob("*.parquet")}
