@@ -9,6 +9,7 @@ import pytest
 from models import DEMO
 
 from catalog import CatalogError, connect
+from catalog.identity import itemset_id_of
 from collect.__main__ import main
 from collect.claims import FOLDER, Claim, claim, claims
 from collect.engines.transformers import TransformersEngine
@@ -153,6 +154,14 @@ def test_dry_run_writes_nothing(tmp_path, capfd):
     header, *lines = [line.split(",") for line in capfd.readouterr().out.splitlines()]
     assert header == ["model", "setting", "runs", "items", "tokens", "minutes", "memory_mb"] and len(lines) == 2
     assert not (tmp_path / "runs").exists()
+
+
+def test_no_work_grows_with_the_square_of_the_items(tmp_path, monkeypatch):
+    """A list of items is hashed once, not for every item of it."""
+    hashed = []
+    monkeypatch.setattr("catalog.items.itemset_id_of", lambda task, keys: hashed.append(task) or itemset_id_of(task, keys))
+    assert run(tmp_path, "--protocol", "option-text", "cot", "--max-new-tokens", "2") == 0
+    assert sorted(hashed) == ["world/provinces", "world/seas"]
 
 
 # Imports once, then a fork for every try: a process of its own, which is killed while it works, not while it starts.
