@@ -107,18 +107,7 @@ def usable(name: str, candidate: str, item: Item) -> bool:
 
 
 def grade(text: str, item: Item, order: Sequence[int], letters: bool = True, finished: bool = True) -> Grade:
-    """Read and grade one generated answer.
-
-    Args:
-        text: What was generated, stop string cut off.
-        item: The item asked.
-        order: Published option indices in the order shown; empty for free-form.
-        letters: Whether options were shown with letters.
-        finished: False when generation ended at the token limit.
-
-    Returns:
-        Grade; nothing readable is wrong, with status 'unparsed', or 'truncated' where the limit cut the answer off.
-    """
+    """As collect.extract.grade, which says what is given and returned, by this version of the rules."""
     for name, status, find in RULES:
         if name in LOOSE and not finished:
             continue

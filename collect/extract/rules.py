@@ -21,14 +21,14 @@ EMPTY, THINKING, REFUSED = "empty answer", "unfinished thought", "refusal"
 # 'answer' in languages that models answer in, unasked; adjectives beside it as far as they are usual
 WORDS = (
     "antwort|lösung|r[ée]ponse|respuesta|resposta|risposta|antwoord|svar(?:et)?|vastaus|odpowiedź|odpověď|válasz|răspuns(?:ul)?|"
-    "ответ|відповідь|відповідь|απάντηση|cevap|yanıt|jawaban|đáp án|答案|答え|回答|解答|정답|답변|답|الإجابة|الجواب|جواب|پاسخ|תשובה|उत्तर"
+    "ответ|відповідь|απάντηση|cevap|yanıt|jawaban|đáp án|答案|答え|回答|解答|정답|답변|답|الإجابة|الجواب|جواب|پاسخ|תשובה|उत्तर"
 )
 ENGLISH = (
     r"(?:(?:so|and|thus|hence|therefore|the|my|our|final|correct|best|right),? ){0,5}(?:answer|solution)(?: choice| option| letter| is)?"
 )
 BESIDE = r"(?:[^\W\d_]{1,20} ){0,2}"
 LINE = re.compile(
-    rf"(?im)^[^\w\n]{{0,12}}(?:{ENGLISH}|{BESIDE}(?:正确|正確|最终|最終|最終的な|正しい)?(?:{WORDS})(?: [^\W\d_]{1, 20})?)"
+    rf"(?im)^[^\w\n]{{0,12}}(?:{ENGLISH}|{BESIDE}(?:正确|正確|最终|最終|最終的な|正しい)?(?:{WORDS})(?: [^\W\d_]{{1,20}})?)"
     r"[^\w\n:：]{0,6}[:：][ \t*_]*"
 )
 IS = re.compile(
