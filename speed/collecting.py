@@ -44,7 +44,7 @@ CELLS = {
 }
 NEW_TOKENS = 64
 STOPS = ("o",)  # of "1 to 64": letters, so that a random model's answers end here and there, too
-LEAST = 4  # questions a cell, if a model is slow; 8 where they share examples, which run once from so many on
+LEAST = 2  # questions a cell, if a model is slow; 8 where they share examples, which run once from so many on
 
 
 Answer = list[float] | str  # log-likelihoods of the options, or text
