@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,9 @@ class Itemset:
     keys: tuple[str, ...] = field(repr=False)
     examples: tuple[Item, ...] = field(default=(), repr=False)
 
-    @property
+    @cached_property
     def itemset_id(self) -> str:
-        """Hash of the task and the sample_keys in order."""
+        """Hash of the task and the sample_keys in order; reckoned once, for it is asked for with every item."""
         return itemset_id_of(self.task_id, self.keys)
 
 

@@ -138,6 +138,14 @@ def locked(file: BinaryIO) -> bool:
     return True
 
 
+def forget(out: Path, name: str) -> None:
+    """Remove what a process that was killed at its last step left of a pass whose runs are whole."""
+    path = out / FOLDER / f"{name}.jsonl"
+    with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
+        if locked(file):
+            path.unlink()
+
+
 def tidy(out: Path) -> None:
     """Remove the folder of claims when it is empty."""
     with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,19 @@ from collect.engines import GenerateRequest, ScoreRequest
 from collect.engines.transformers import TransformersEngine
 from collect.models import locate
 from collect.passes import ask, requests_of
+from collect.protocols import Protocol
 from collect.run import MakeEngine, chosen_itemsets, jobs_of, missing_of
 
 COLUMNS = ["model", "setting", "runs", "items", "tokens", "minutes", "memory_mb"]
 PROBE = 16  # questions asked to measure
+PROBE_NEW = 64  # tokens generated for each, at most: an answer may take thousands
 
 
 def dry_run(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) -> list[list[Any]]:
     """A row per model and way of asking. Nothing is written.
 
-    tokens: read of prompts and options; of generated answers the most there can be, so that their time is the longest.
+    tokens, minutes: of prompts and options, and of generated answers; of those that did not end within the probe the most
+    there can be. The run's own batches are larger than the probe's, and faster.
     memory_mb: the most this process (on a GPU: its allocator) held up to then.
     """
     sets = chosen_itemsets(plan, console.print)
@@ -35,6 +39,10 @@ def dry_run(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
         for protocol in dict.fromkeys(job.protocols[0] for job in jobs):
             own = [job for job in jobs if job.protocols[0] == protocol]
             rows.append([model.spec.name, " ".join(p.setting for p in own[0].protocols), *measured(own, engine)])
+    runs, minutes = sum(row[2] for row in rows), sum(row[5] for row in rows)
+    console.print(
+        f"{runs} runs to collect, about {minutes:.2g} minutes. Nothing was written" if runs else f"nothing to do: all runs are in {out}"
+    )
     return rows
 
 
@@ -42,20 +50,35 @@ def measured(jobs: Sequence[Job], engine: Any) -> list[Any]:
     """Runs, items, tokens, minutes and memory of passes of one protocol."""
     protocol = jobs[0].protocols[0]
     requests = [request for job in jobs for request in requests_of(job)[1]]
-    tokens = [tokens_of(engine, request, protocol.max_new_tokens or 0) for request in requests]
-    at = [len(requests) * n // PROBE for n in range(min(PROBE, len(requests)))] if len(requests) > PROBE else list(range(len(requests)))
-    ask(protocol, [requests[n] for n in at[:2]], engine, lambda n: None, lambda n, result: None)  # the first pass is slower
+    n, new = min(PROBE, len(requests)), protocol.max_new_tokens or 0
+    at = [len(requests) * i // n for i in range(n)]
+    probe, read = [requests[i] for i in at], [tokens_of(engine, request) for request in requests]
+    short = replace(protocol, max_new_tokens=1) if new else protocol
+    timed(short, probe[:2], engine)  # the first pass is slower
+    seconds, _ = timed(short, probe, engine)
+    share, generated = sum(read) / max(1, sum(read[i] for i in at)), 0.0
+    if new > 1:
+        both, found = timed(replace(protocol, max_new_tokens=min(new, PROBE_NEW)), probe, engine)
+        drawn = sum(result.n_tokens for result in found)
+        generated = drawn + sum(new - result.n_tokens for result in found if not result.finished)
+        seconds += max(0.0, both - seconds) * generated / max(1, drawn)
+    tokens, minutes = sum(read) + round(generated * len(requests) / n), float(f"{seconds * share / 60:.2g}")
+    return [sum(len(job.protocols) for job in jobs), len(requests), tokens, minutes, memory_mb(engine)]
+
+
+def timed(protocol: Protocol, requests: Sequence[Any], engine: Any) -> tuple[float, list[Any]]:
+    """Seconds that requests take, and their results."""
+    results: list[Any] = []
     began = time.monotonic()
-    ask(protocol, [requests[n] for n in at], engine, lambda n: None, lambda n, result: None)
-    seconds = (time.monotonic() - began) * sum(tokens) / max(1, sum(tokens[n] for n in at))
-    return [sum(len(job.protocols) for job in jobs), len(requests), sum(tokens), round(seconds / 60, 2), memory_mb(engine)]
+    ask(protocol, requests, engine, lambda n: None, lambda n, result: results.append(result))
+    return time.monotonic() - began, results
 
 
-def tokens_of(engine: TransformersEngine, request: ScoreRequest | GenerateRequest, new: int) -> int:
-    """Tokens one request takes at most."""
+def tokens_of(engine: TransformersEngine, request: ScoreRequest | GenerateRequest) -> int:
+    """Tokens that are read for one request."""
     if isinstance(request, ScoreRequest):
         return engine.questions([request], 0)[0].cost
-    return len(engine.encode(engine.templated(request.prompt) if request.chat else request.prompt, request.chat)) + new
+    return len(engine.encode(engine.templated(request.prompt) if request.chat else request.prompt, request.chat))
 
 
 def memory_mb(engine: TransformersEngine) -> int:

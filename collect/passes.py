@@ -63,10 +63,19 @@ def run_held(out: Path, held: Sequence[tuple[Job, Claim]], engine: Engine, contr
         for protocol in job.protocols:
             seed = job.run_id(protocol.drawn) if protocol.varies else None
             told = {"contributor": contributor, "rng_seed": seed, "wall_s": round(seconds_per_item * len(orders), 3)}
+            sweep(out, job.located.model_id, job.run_id(protocol))
             write_run(out, card_of(job, protocol, engine, told), sample_rows(job.itemset), rows_of(job, protocol, orders, mine.results))
             written += 1
         mine.done()
     return written
+
+
+def sweep(out: Path, model_id: str, run_id: int) -> None:
+    """Remove what a process that was killed had half written of a run that is ours now."""
+    for table in ("outcomes", "option_scores", "generations"):
+        whole = run_file(out, table, model_id, run_id)
+        for part in whole.parent.glob(f"{whole.name}.*.part"):
+            part.unlink(missing_ok=True)
 
 
 def pass_name(job: Job) -> str:

@@ -12,12 +12,12 @@ from catalog.errors import CatalogError
 from catalog.items import Itemset, itemsets
 from collect.benchmarks.choosing import chosen_items
 from collect.cards import BEHAVIOURAL, Job
-from collect.claims import tidy
+from collect.claims import forget, tidy
 from collect.config import Plan
 from collect.engines import Asked, Engine
 from collect.extract.answers import numeric
 from collect.models import Located, ModelSpec, locate
-from collect.passes import run_group
+from collect.passes import pass_name, run_group
 from collect.protocols import LETTERS, Ask, Protocol
 from collect.shots import with_examples
 from collect.store import check_folder, merge_pairs, read_card, run_file
@@ -141,6 +141,8 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
             check_settings(wanted, settings)
             jobs = [(job, missing_of(out, job, engine)) for job in wanted]
             todo = [(job, protocols) for job, protocols in jobs if protocols]
+            for job in (job for job, protocols in jobs if not protocols):
+                forget(out, pass_name(job))
             there += sum(len(job.protocols) for job, _ in jobs) - sum(len(protocols) for _, protocols in todo)
             progress.reset(
                 bar,

@@ -24,29 +24,39 @@ class Anything:
 
 
 def states(out: Path, plan: Plan | None) -> tuple[dict[Key, str], list[str]]:
-    """The state of every run of the plan, or without one of every run there or begun; and why passes failed.
+    """The state of every run of the plan, or without one of every run there or begun; why passes failed, and the sum of it all.
 
     Raises:
         CatalogError: No such folder, or the plan's items or models are not found.
     """
     if not out.is_dir() and plan is None:
         raise CatalogError(f"no runs folder at {out}: `collect run --out {out}` makes it")
+    begun = claims(out)  # first: what becomes whole while we look is counted once
     found: dict[Key, str] = {}
-    reasons = []
-    for entry in claims(out):
-        for setting in entry["settings"]:
-            found[entry["model_id"], entry["itemset_id"], setting, entry["replicate"]] = entry["state"]
-        if entry["state"] == "failed":
-            why = entry.get("failed") or "it was killed"
-            reasons.append(f"{entry['model_id']} {entry['task_id']}: {why}; {entry['n_results']} of {entry['n_items']} items are kept")
     for path in out.glob("outcomes/**/*.parquet"):
         card = read_card(path)
         settings = {row["protocol_id"]: row["setting"] for row in card.get("protocols", [])}
         for run in card.get("runs", []):
             found[run["model_id"], run["itemset_id"], settings[run["protocol_id"]], run["replicate"]] = "done"
-    if plan is None:
-        return found, reasons
-    return {key: found.get(key, "missing") for key in wanted(plan)}, reasons
+    reasons = []
+    for entry in begun:
+        keys = [(entry["model_id"], entry["itemset_id"], setting, entry["replicate"]) for setting in entry["settings"]]
+        open_keys = [key for key in keys if key not in found]
+        found.update(dict.fromkeys(open_keys, entry["state"]))
+        if open_keys and entry["state"] == "failed":
+            why = entry.get("failed") or "it was killed"
+            reasons.append(f"{entry['model_id']} {entry['task_id']}: {why}; {entry['n_results']} of {entry['n_items']} items are kept")
+    if plan is not None:
+        found = {key: found.get(key, "missing") for key in wanted(plan)}
+    return found, [*reasons, summed(found)]
+
+
+def summed(found: dict[Key, str]) -> str:
+    """All runs in a line, and what to do about those that are not done."""
+    counts = Counter(found.values())
+    rest = ", ".join(f"{counts[state]} {state}" for state in STATES[1:] if counts[state])
+    again = "; the same `collect run` goes on" if counts["failed"] or counts["missing"] else ""
+    return f"{counts['done']} of {len(found)} runs done" + (f", {rest}{again}" if rest else "")
 
 
 def wanted(plan: Plan) -> list[Key]:

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from collecting import WORDS, make_model
+from small_models import WORDS, make_model
 
 BUILD = Path(__file__).parent.parent / "build" / "speed-memory"
 RUN = "import sys; from collect.__main__ import main; sys.exit(main(sys.argv[1:]))"

@@ -2,16 +2,14 @@
 
 import errno
 import json
-import random
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from models import DEMO
 
 from catalog import CatalogError, connect
+from catalog.identity import itemset_id_of
 from collect.__main__ import main
 from collect.claims import FOLDER, Claim, claim, claims
 from collect.engines.transformers import TransformersEngine
@@ -76,11 +74,33 @@ def test_interrupted_inside_a_pass_goes_on(tmp_path, monkeypatch, capfd):
     assert main(["status", str(out), str(plan)]) == 0
     said = capfd.readouterr()
     assert "option-text-sum,0,0,2," in said.out and "the cable was pulled; 3 of 4 items are kept" in said.err
+    assert "0 of 6 runs done, 4 failed, 2 missing; the same `collect run` goes on" in said.err
     monkeypatch.setattr(TransformersEngine, "score", lambda self, r, a, keep=None: asked.append(len(r)) or real(self, r, a, keep))
     assert run(out) == 0
     assert asked == [5] and same(out, tmp_path / "whole") and not (out / FOLDER).exists()
     assert main(["status", str(out)]) == 0
     assert "option-text-sum,2,0,0,0" in capfd.readouterr().out
+
+
+def test_killed_at_the_last_step(tmp_path, monkeypatch, capfd):
+    """Runs are whole, their claim is still there: done, not failed; the next call sweeps it away."""
+    with monkeypatch.context() as context:
+        context.setattr(Claim, "done", lambda self: None)
+        assert run(tmp_path) == 0
+    assert len(claims(tmp_path)) == 2
+    capfd.readouterr()
+    assert main(["status", str(tmp_path)]) == 0
+    said = capfd.readouterr()
+    assert "option-text-sum,2,0,0,0" in said.out and said.err == "4 of 4 runs done\n"
+    assert run(tmp_path) == 0 and not (tmp_path / FOLDER).exists()
+
+
+def test_killed_while_writing(tmp_path):
+    """Half a file of a run: the run is written anew, the half is swept away."""
+    assert run(tmp_path) == 0
+    first, *_ = tmp_path.glob("outcomes/*/*.parquet")
+    half = first.rename(f"{first}.7.part")
+    assert run(tmp_path) == 0 and first.exists() and not half.exists()
 
 
 def test_a_pass_that_another_process_holds_is_left_to_it(tmp_path, monkeypatch, capfd):
@@ -136,21 +156,58 @@ def test_dry_run_writes_nothing(tmp_path, capfd):
     assert not (tmp_path / "runs").exists()
 
 
+def test_no_work_grows_with_the_square_of_the_items(tmp_path, monkeypatch):
+    """A list of items is hashed once, not for every item of it."""
+    hashed = []
+    monkeypatch.setattr("catalog.items.itemset_id_of", lambda task, keys: hashed.append(task) or itemset_id_of(task, keys))
+    assert run(tmp_path, "--protocol", "option-text", "cot", "--max-new-tokens", "2") == 0
+    assert sorted(hashed) == ["world/provinces", "world/seas"]
+
+
+# Imports once, then a fork for every try: a process of its own, which is killed while it works, not while it starts.
+KILLER = """
+import json, os, random, shutil, signal, sys, time
+import collect.engines.transformers, collect.run, transformers.models.llama.modeling_llama
+from collect.__main__ import main
+
+def start(out):
+    if not (pid := os.fork()):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os._exit(main([*sys.argv[3:], "--out", out]))
+    return pid
+
+began, rng = time.monotonic(), random.Random(0)
+assert os.waitpid(start(sys.argv[1]), 0)[1] == 0
+whole = time.monotonic() - began
+kills = number = 0
+while kills < 20 and number < 60:
+    started = [start(sys.argv[2]) for _ in range(1 + number % 2)]
+    time.sleep(rng.uniform(0.02, 0.15) * whole)
+    for pid in started:
+        os.kill(pid, signal.SIGKILL)
+    ends = [os.WTERMSIG(os.waitpid(pid, 0)[1]) for pid in started]
+    kills, number = kills + (signal.SIGKILL in ends), number + 1
+    print(json.dumps([signal.SIGKILL in ends, sum(len(files) for *_, files in os.walk(sys.argv[2] + "/outcomes"))]))
+    if signal.SIGKILL not in ends:  # all was whole before: again from the beginning
+        shutil.rmtree(sys.argv[2] + "/outcomes")
+"""
+
+
 @pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
-    """kill -9 at 20 random moments, two collectors at once in between: as uninterrupted, nothing twice."""
-    command = [sys.executable, "-m", "collect", "run", str(DEMO / "demo.toml"), "--limit", "12", "--out"]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, stderr=subprocess.DEVNULL)
-    out, rng = tmp_path / "runs", random.Random(0)
-    for number in range(20):
-        both = [subprocess.Popen([*command, str(out)], stderr=subprocess.DEVNULL) for _ in range(1 + number % 2)]
-        time.sleep(rng.uniform(4, 14))
-        for process in both:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        if list(out.glob("outcomes/*/*.parquet")):
-            connect(out)
-    subprocess.run([*command, str(out)], check=True, stderr=subprocess.DEVNULL)
-    again = subprocess.run([*command, str(out)], check=True, capture_output=True, text=True)
-    assert "nothing to do" in again.stderr and json.dumps(claims(out)) == "[]"
-    assert same(out, tmp_path / "whole")
+    """kill -9 at 20 random moments, every other time of two collectors at once: as uninterrupted, row for row, nothing twice.
+
+    Options are scored and text is drawn. Each kill finds a process at work, and runs become whole in between.
+    """
+    plan, whole, out = tmp_path / "plan.toml", tmp_path / "whole", tmp_path / "runs"
+    models = [f'[[models]]\npath = "{DEMO}/models/{name}"\n' for name in ("small-base", "small-instruct", "small-domain")]
+    protocols = '[[protocols]]\nstyle = "option-text"\n[[protocols]]\nstyle = "cot"\nreplicates = 2\nmax_new_tokens = 60\n'
+    plan.write_text("limit = 40\n" + "".join(models) + protocols)
+    command = ["run", str(plan)]
+    killed = subprocess.run([sys.executable, "-c", KILLER, str(whole), str(out), *command], check=True, capture_output=True, text=True)
+    at_work, done = zip(*map(json.loads, killed.stdout.splitlines()), strict=True)
+    assert sum(at_work) == 20 and len(set(done)) > 3, killed.stdout
+    assert main([*command, "--out", str(out)]) == 0
+    assert rows(out, "outcomes") and rows(out, "generations") and same(out, whole) and not claims(out)
+    assert {p.relative_to(out) for p in out.rglob("*.parquet")} == {p.relative_to(whole) for p in whole.rglob("*.parquet")}
+    assert not [p for p in out.rglob("*.part") if p.parent.name != "samples"]  # those may be another process's

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForC
 
 from catalog.items import read_items
 from collect.engines import GenerateRequest, Sampling, ScoreRequest
-from collect.engines.packing import Encoded
+from collect.engines.generating import Generation, Running, joined
+from collect.engines.packing import AT_ONCE, Encoded
 from collect.engines.transformers import batch_size
 from collect.protocols import Ask, continuations, examples, pick_shots, prompt
 
@@ -54,8 +56,20 @@ def test_same_as_one_sequence_at_a_time(base, shots):
     assert base.packs and (base.counted.tokens < 3 * alone / 2 if shots else base.counted.tokens >= alone)
 
 
+def test_windows_are_prepared_ahead(base, monkeypatch):
+    """Many questions are encoded a window at a time, by a thread: the same answers, common examples still read once."""
+    requests = asked(shots=3, n=40)
+    wanted, read = base.score(requests, quiet), base.counted.tokens
+    monkeypatch.setattr("collect.engines.transformers.WINDOW", 16)
+    base.counted.tokens = 0
+    found = base.score(requests, quiet)
+    assert [s.logprobs for s in found] == [pytest.approx(s.logprobs, abs=1e-4) for s in wanted]
+    common = len(base.encode(requests[0].lead, chat=False))
+    assert common > 40 and abs(base.counted.tokens - read) < common
+
+
 @pytest.mark.parametrize("kind", ["window", "other"])
-def test_a_model_that_cannot_read_a_packed_row(base, kind):
+def test_a_model_that_cannot_read_a_packed_row(base, kind, monkeypatch):
     """A sliding window, and a model whose answers differ packed: one row an option, the same numbers."""
     sizes = {"vocab_size": 1024, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 512}
     torch.manual_seed(0)
@@ -72,6 +86,10 @@ def test_a_model_that_cannot_read_a_packed_row(base, kind):
     for request, scored in zip(requests, base.score(requests, quiet), strict=True):
         assert scored.logprobs == pytest.approx([plain_score(base, request.prompt, c) for c in request.continuations], abs=1e-3)
     assert base.packs is False
+    if kind == "window":  # its cache cannot be joined or cut
+        monkeypatch.setitem(AT_ONCE, "cpu", 100)
+        prompts, sampling = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(requests)], Sampling(2.5, 0.99, 30, (" ",), 0)
+        assert base.generate(prompts, sampling, quiet) == [base.generate([p], sampling, quiet)[0] for p in prompts]
 
 
 def test_beginning_of_text_stands_once(base):
@@ -155,6 +173,53 @@ def test_sampled_text_is_the_requests_own(base):
     base.budget = 3 * 60
     assert base.generate(prompts[::-1], sampling, quiet)[::-1] == wanted
     assert base.generate(prompts[4:5], sampling, quiet) == wanted[4:5]
+
+
+def test_what_prompts_begin_with_is_read_once(base):
+    """Texts behind shared examples are those of whole prompts, also of rows that take others' places; less is read."""
+    prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(shots=3, n=24))]
+    sampling, read = Sampling(2.5, 0.99, 12, ("\n\n",), 0), []
+    hook = base.model.register_forward_pre_hook(lambda _, args, told: read.append(told["input_ids"].numel()), with_kwargs=True)
+    alone = [base.generate([p], sampling, quiet)[0] for p in prompts]
+    whole = sum(read)
+    read.clear()
+    base.budget = 10 * max(len(base.encode(p.prompt, chat=False)) + 12 for p in prompts)
+    assert base.generate(prompts, sampling, quiet) == alone and sum(read) < 0.8 * whole
+    hook.remove()
+
+
+def test_joined_batches_keep_what_their_rows_use():
+    """Columns before every row's first token go; a gap behind a shared beginning stays, and so does the beginning."""
+    batches = []
+    for mask in ([[0, 0, 1, 1, 0, 1], [0, 0, 1, 1, 0, 1]], [[1, 1]]):
+        keys = torch.arange(1.0, len(mask[0]) + 1).expand(len(mask), 1, -1)[..., None]
+        layer = SimpleNamespace(keys=keys, values=-keys)
+        batches.append(Running([], SimpleNamespace(layers=[layer]), torch.tensor(mask), torch.zeros(len(mask), 3)))
+    both = joined(batches)
+    assert both.mask.tolist() == [[1, 1, 0, 1], [1, 1, 0, 1], [0, 0, 1, 1]]
+    [layer] = both.cache.layers
+    assert layer.keys[..., 0].tolist() == [[[3, 4, 5, 6]], [[3, 4, 5, 6]], [[0, 0, 1, 2]]] and bool((layer.values == -layer.keys).all())
+
+
+def test_room_behind_keys_and_values(base, monkeypatch):
+    """Little room, small portions, rows that leave from everywhere: the texts of one row at a time."""
+    prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(n=12))]
+    sampling = Sampling(2.5, 0.99, 40, (), 0)
+    alone = [base.generate([p], sampling, quiet)[0] for p in prompts]
+    monkeypatch.setattr("collect.engines.growing.SPARE", 3)
+    monkeypatch.setitem(AT_ONCE, "cpu", 100)
+    base.budget = 6 * 90
+    assert base.generate(prompts, sampling, quiet) == alone and len({g.n_tokens for g in alone}) > 3
+
+
+@pytest.mark.parametrize("stop", [("er",), ("s.", "an"), (" ",), ("\n",)])
+def test_stopped_at_the_token_that_ends_a_stop_string(base, monkeypatch, stop):
+    """The text is read anew only after tokens that can end one; nothing is missed by it."""
+    prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(asked(n=12))]
+    sampling = Sampling(2.5, 1.0, 30, stop, 0)
+    found = base.generate(prompts, sampling, quiet)
+    monkeypatch.setattr(Generation, "may_close", lambda self, token: True)
+    assert base.generate(prompts, sampling, quiet) == found and any(g.finished for g in found)
 
 
 def test_batches_hold_little_padding():

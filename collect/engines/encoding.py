@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from catalog.errors import CatalogError
@@ -62,9 +62,9 @@ class Encoder:
                 "mend chat_template in its tokenizer, or ask with template = 'none'"
             ) from error
 
-    def questions(self, requests: Sequence[ScoreRequest], first: int) -> list[Encoded]:
-        """Every request as token ids; the first has position `first`."""
-        shared = {lead for lead, n in Counter(r.lead for r in requests).items() if lead and n >= SHARED}
+    def questions(self, requests: Sequence[ScoreRequest], first: int, shared: Set[str] | None = None) -> list[Encoded]:
+        """Every request as token ids; the first has position `first`. shared: beginnings to run apart, where these are not all requests."""
+        shared = shared_leads(requests) if shared is None else shared
         leads: dict[str, list[int]] = {}
         for request in requests:
             if request.lead in shared and not request.chat and request.lead not in leads:
@@ -105,3 +105,8 @@ class Encoder:
             )
             return Encoded(at, [first], [whole or [first] for whole in wholes], [max(start, 0) for start in starts], lead)
         return Encoded(at, wholes[0][:shared], [whole[shared:] for whole in wholes], [start - shared for start in starts], lead)
+
+
+def shared_leads(requests: Sequence[ScoreRequest]) -> set[str]:
+    """Beginnings of prompts that so many requests share that it pays to run them apart."""
+    return {lead for lead, n in Counter(r.lead for r in requests).items() if lead and n >= SHARED}

@@ -13,7 +13,8 @@ import torch
 
 from catalog.errors import CatalogError
 from collect.engines import Generated, GenerateRequest, Sampling, seed_of
-from collect.engines.packing import out_of_memory, simple
+from collect.engines.encoding import SHARED
+from collect.engines.packing import AT_ONCE, Lead, common_length, out_of_memory, repeated, simple
 
 if TYPE_CHECKING:
     from collect.engines.transformers import TransformersEngine
@@ -58,6 +59,7 @@ class Generation:
         self.engine, self.sampling, self.ends = engine, sampling, engine.end_tokens()
         self.queue: list[Row] = []  # the longest at the end
         self.running: Running | None = None
+        self.closing: dict[int, bool] = {}  # of tokens met: whether a stop string can end with it
 
     def run(self, requests: Sequence[GenerateRequest]) -> Iterator[tuple[int, Generated]]:
         """Every request's position and answer, as they end; out of memory halves the budget."""
@@ -116,12 +118,24 @@ class Generation:
         if now and (room < len(now.rows) or not simple(now.cache)):
             return
         taken = self.queue[-room:]
-        ids, mask = left_padded([row.prompt for row in taken], self.engine.place.device)
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
-        out = self.engine.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1)
-        fresh = Running(taken, out.cache, mask, out.logits[:, -1].float())
-        self.running = joined(now, fresh) if now else fresh
+        start = self.engine.read_once(common(taken)) if len(taken) >= SHARED else Lead()
+        parts = portions(taken, start.length, AT_ONCE.get(torch.device(self.engine.place.device).type, self.engine.budget))
+        fresh = [self.begun(parts[0], start)]
+        if simple(fresh[0].cache):
+            fresh += [self.begun(part, start) for part in parts[1:]]
+            self.running = joined([now, *fresh] if now else fresh)
+        else:  # what was read cannot be put together
+            self.running = fresh[0] if len(parts) == 1 else self.begun(taken, Lead())
         del self.queue[-room:]
+
+    def begun(self, rows: list[Row], start: Lead) -> Running:
+        """Read prompts behind what they share, up to the logits of their next tokens."""
+        ids, mask = left_padded([row.prompt[start.length :] for row in rows], self.engine.place.device)
+        mask = torch.nn.functional.pad(mask, (start.length, 0), value=1)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start.length :]
+        told = {"cache": repeated(start.cache, len(rows))} if start.length else {}
+        out = self.engine.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1, **told)
+        return Running(rows, out.cache, mask, out.logits[:, -1].float())
 
     @torch.inference_mode()
     def draw(self) -> Iterator[tuple[int, Generated]]:
@@ -142,19 +156,30 @@ class Generation:
                 stay.append(n)
         now.logits = None
         if done and stay:
-            at = torch.tensor(stay, device=now.mask.device)
-            now.cache.reorder_cache(at)
-            now.rows, now.mask = [now.rows[n] for n in stay], now.mask[at]
+            stay = only(now.cache, stay)
+            now.rows, now.mask = [now.rows[n] for n in stay], now.mask[torch.tensor(stay, device=now.mask.device)]
         self.running = now if stay else None
         yield from done
 
     def stopped(self, out: list[int]) -> bool:
         """Whether a stop string is complete. Only the end of the text is new: a character takes four tokens at most."""
         stops = self.sampling.stop
-        if not stops:
+        if not stops or not self.may_close(out[-1]):
             return False
         tail = self.engine.tokenizer.decode(out[-4 * max(map(len, stops)) - 4 :], skip_special_tokens=True)
         return any(stop in tail for stop in stops)
+
+    def may_close(self, token: int) -> bool:
+        """Whether a stop string can end with this token: reading the text anew for every token costs as much as a small layer.
+
+        A token that is part of a character, or whose text alone says nothing, counts as one that can.
+        """
+        if token not in self.closing:
+            text = self.engine.tokenizer.decode([token], skip_special_tokens=True)
+            lasts = {stop[-1:] for stop in self.sampling.stop}
+            unclear = not text.strip() or "\ufffd" in text or not lasts.isdisjoint({"", " "})  # alone, a token may lose its space
+            self.closing[token] = unclear or not lasts.isdisjoint(text)
+        return self.closing[token]
 
 
 def chosen(logits: torch.Tensor, sampling: Sampling, draws: Sequence[float]) -> list[int]:
@@ -189,15 +214,55 @@ def left_padded(rows: Sequence[Sequence[int]], device: str) -> tuple[torch.Tenso
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def joined(a: Running, b: Running) -> Running:
-    """Two batches as one: the narrower is padded in front, and columns that no row uses any more go."""
-    width = max(int(x.mask.sum(1).max()) for x in (a, b))
-    parts = []
-    for running in (a, b):
-        shift = width - running.mask.shape[1]
-        running.mask = torch.nn.functional.pad(running.mask, (shift, 0))
-        parts.append([[torch.nn.functional.pad(x, (0, 0, shift, 0)) for x in (layer.keys, layer.values)] for layer in running.cache.layers])
-    for layer, (keys, values), (more_keys, more_values) in zip(a.cache.layers, *parts, strict=True):
-        layer.keys, layer.values = torch.cat([keys, more_keys]), torch.cat([values, more_values])
-    logits = [x.logits for x in (a, b) if x.logits is not None]
-    return Running(a.rows + b.rows, a.cache, torch.cat([a.mask, b.mask]), torch.cat(logits))
+def common(rows: Sequence[Row]) -> list[int]:
+    """Tokens that all prompts begin with, each keeping one of its own."""
+    first = rows[0].prompt
+    return first[: min(min(common_length(first, row.prompt), len(row.prompt) - 1) for row in rows)]
+
+
+def portions(rows: Sequence[Row], past: int, tokens: int) -> list[list[Row]]:
+    """Rows in portions of at most so many tokens of prompt beyond what is read, padding included, but one row at least."""
+    parts: list[list[Row]] = []
+    longest = 0
+    for row in rows:
+        longest = max(longest, len(row.prompt) - past)
+        if parts and (len(parts[-1]) + 1) * longest <= tokens:
+            parts[-1].append(row)
+        else:
+            parts.append([row])
+            longest = len(row.prompt) - past
+    return parts
+
+
+def joined(batches: Sequence[Running]) -> Running:
+    """Batches as one: the narrower are padded in front, and columns that no row uses any more go."""
+    from collect.engines.growing import Growing
+
+    width = max(b.mask.shape[1] - int(b.mask.amax(0).argmax()) for b in batches)
+    shifts = [width - b.mask.shape[1] for b in batches]
+    mask = torch.cat([torch.nn.functional.pad(b.mask, (shift, 0)) for b, shift in zip(batches, shifts, strict=True)])
+    cache = batches[0].cache
+    for n in range(len(cache.layers)):
+        both = []
+        for name in ("keys", "values"):
+            parts = [
+                torch.nn.functional.pad(getattr(b.cache.layers[n], name), (0, 0, shift, 0))
+                for b, shift in zip(batches, shifts, strict=True)
+            ]
+            both.append(torch.cat(parts))
+        cache.layers[n] = Growing(*both)
+    logits = torch.cat([b.logits for b in batches if b.logits is not None])
+    return Running([row for b in batches for row in b.rows], cache, mask, logits)
+
+
+def only(cache: Any, stay: list[int]) -> list[int]:
+    """Take rows out of a cache. Returns which row, of those before, stands where: the last ones fill gaps, so that few are moved."""
+    if not simple(cache):
+        cache.reorder_cache(torch.tensor(stay))
+        return stay
+    late = [n for n in stay if n >= len(stay)]
+    kept = set(stay)
+    order = [n if n in kept else late.pop() for n in range(len(stay))]
+    for layer in cache.layers:
+        layer.keep(order)
+    return order

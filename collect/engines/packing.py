@@ -4,11 +4,14 @@ An option's tokens see the question and themselves, not the other options, and c
 end: the model computes for each what it would compute for question + option alone, and the question only once.
 """
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+
+AT_ONCE = {"cpu": 2048}  # tokens read in one pass: a processor is fastest while they stay in its cache
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,23 @@ class Packed:
     def sums(self, logits: torch.Tensor) -> list[float]:
         """Summed log-probability of every option in nats, from the logits of its scored tokens (n, vocabulary)."""
         wanted = torch.tensor([token for *_, token in self.where], device=logits.device)
-        found = []
-        for part, target in zip(logits.split(1024), wanted.split(1024), strict=True):  # the vocabulary is wide
-            whole = part.float()
-            found.append(whole.gather(1, target[:, None])[:, 0] - whole.logsumexp(-1))
-        return [float(part.sum()) for part in torch.cat(found).double().cpu().split(self.counts)]
+        rows = 32 if logits.device.type == "cpu" else 1024  # the vocabulary is wide: what stays in a processor's cache is read once
+        parts = zip(logits.split(rows), wanted.split(rows), strict=True)
+        lost = torch.cat([torch.nn.functional.cross_entropy(part.float(), target, reduction="none") for part, target in parts])
+        return [-float(part.sum()) for part in lost.double().cpu().split(self.counts)]
+
+
+@dataclass
+class Lead:
+    """Examples that questions share: their tokens' keys and values, one row, or nothing."""
+
+    ids: list[int] = field(default_factory=list)
+    cache: Any = None
+
+    @property
+    def length(self) -> int:
+        """Number of tokens."""
+        return len(self.ids)
 
 
 def pack(batch: Sequence[Encoded], past: int, device: str) -> Packed:
@@ -120,7 +135,18 @@ def simple(cache: Any) -> bool:
     """Whether every layer of a cache is plain keys and values, one a token, which can be cut, joined and repeated."""
     from transformers.cache_utils import DynamicLayer
 
-    return all(type(layer) is DynamicLayer for layer in cache.layers)
+    from collect.engines.growing import Growing
+
+    return all(type(layer) in (DynamicLayer, Growing) for layer in cache.layers)
+
+
+def repeated(cache: Any, rows: int) -> Any:
+    """A cache of one row as one of many; the keys and values are not copied before the model adds to them."""
+    fresh = copy.copy(cache)
+    fresh.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in fresh.layers:
+        layer.keys, layer.values = (x.expand(rows, -1, -1, -1) for x in (layer.keys, layer.values))
+    return fresh
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -5,11 +5,11 @@ The options of a question share its forward pass: they stand behind it in one ro
 A model that does not answer the same this way (checked at its first question) gets one row an option.
 """
 
-import copy
 import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +20,9 @@ import torch
 from catalog.errors import CatalogError
 from collect.device import DTYPES, Place, place
 from collect.engines import Advance, Generated, GenerateRequest, Keep, Sampling, Scored, ScoreRequest
-from collect.engines.encoding import Encoder
+from collect.engines.encoding import Encoder, shared_leads
 from collect.engines.generating import Generation
-from collect.engines.packing import Encoded, Packed, common_start, out_of_memory, pack, simple, unpacked
+from collect.engines.packing import AT_ONCE, Encoded, Lead, Packed, common_start, out_of_memory, pack, repeated, simple, unpacked
 from collect.models import Located
 
 T = TypeVar("T")
@@ -33,8 +33,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")  # reading a .gguf draws its own bar across ours
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-WINDOW = 4096  # questions encoded and sorted together: memory does not grow with a task
-AT_ONCE = {"cpu": 2048}  # tokens of one scoring pass: a processor is fastest while they stay in its cache
+WINDOW = 2048  # questions encoded and sorted together: memory does not grow with a task
 PADDED = 0.15  # share of a batch that may be padding
 NO_NUMBER = "the model gave no number (NaN or infinite) for an option"
 
@@ -46,14 +45,6 @@ class Counted:
     tokens: int = 0
     padding: int = 0
     passes: int = 0
-
-
-@dataclass
-class Lead:
-    """Examples that questions share: their tokens' keys and values, one row, or nothing."""
-
-    length: int = 0
-    cache: Any = None
 
 
 class TransformersEngine(Encoder):
@@ -74,6 +65,7 @@ class TransformersEngine(Encoder):
         self.loaded: Any = None
         self.packs: bool | None = None
         self.counted = Counted()
+        self.lead = Lead()
 
     @property
     def model(self) -> Any:
@@ -103,13 +95,25 @@ class TransformersEngine(Encoder):
     def score(self, requests: Sequence[ScoreRequest], advance: Advance, keep: Keep | None = None) -> list[Scored]:
         """Summed log-probability of every continuation of every request, in nats, in the order given."""
         results: list[Scored | None] = [None] * len(requests)
-        for first in range(0, len(requests), WINDOW):
-            for at, scored in self.score_window(self.questions(requests[first : first + WINDOW], first)):
+        for questions in self.windows(requests):
+            for at, scored in self.score_window(questions):
                 results[at] = scored
                 if keep:
                     keep(at, scored)
                 advance(1)
+        self.lead = Lead()
         return [r for r in results if r is not None]
+
+    def windows(self, requests: Sequence[ScoreRequest]) -> Iterator[list[Encoded]]:
+        """Requests as token ids, window by window; a thread prepares the next one while the model works."""
+        shared = shared_leads(requests)
+        with ThreadPoolExecutor(1) as ahead:
+            prepared: Any = None
+            for first in range(0, len(requests), WINDOW):
+                now = prepared.result() if prepared else self.questions(requests[:WINDOW], 0, shared)
+                following = first + WINDOW
+                prepared = ahead.submit(self.questions, requests[following : following + WINDOW], following, shared)
+                yield now
 
     def score_window(self, questions: Sequence[Encoded]) -> Iterator[tuple[int, Scored]]:
         """Every question's position and result, as batches are done."""
@@ -161,17 +165,23 @@ class TransformersEngine(Encoder):
         self.counted.tokens += packed.ids.numel()
         return packed.sums(logits)
 
-    @torch.inference_mode()
     def lead_of(self, questions: Sequence[Encoded]) -> Lead:
-        """Run what the questions begin with once, if that saves more than repeating its keys and values costs."""
-        length = common_start(questions)
-        if length < 32:
+        """What the questions begin with, read once."""
+        return self.read_once(questions[0].shared[: common_start(questions)])
+
+    @torch.inference_mode()
+    def read_once(self, ids: list[int]) -> Lead:
+        """Read what many rows begin with, if that saves more than repeating its keys and values costs."""
+        had = self.lead.ids
+        if 32 <= len(had) <= len(ids) and ids[: len(had)] == had:  # of the window or the rows before
+            return self.lead
+        if len(ids) < 32:
             return Lead()
-        ids = torch.tensor([questions[0].shared[:length]], device=self.place.device)
-        cache = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).cache
+        cache = self.model(input_ids=torch.tensor([ids], device=self.place.device), use_cache=True, logits_to_keep=1).cache
         self.counted.passes += 1
-        self.counted.tokens += length
-        return Lead(length, cache) if simple(cache) else Lead()
+        self.counted.tokens += len(ids)
+        self.lead = Lead(ids, cache) if simple(cache) else Lead()
+        return self.lead
 
     def can_pack(self, question: Encoded) -> bool:
         """Whether the model reads this question right with all its options in one row.
@@ -195,7 +205,7 @@ class TransformersEngine(Encoder):
         except (TypeError, ValueError, RuntimeError, AttributeError):  # a model that takes no mask or no cache of ours
             return False
         finally:
-            self.counted = Counted()
+            self.counted, self.lead = Counted(), Lead()
         return all(abs(a - b) <= tolerance for sums in packed for a, b in zip(sums, plain, strict=True))
 
     # ---- generation ----
@@ -210,6 +220,7 @@ class TransformersEngine(Encoder):
             if keep:
                 keep(at, generated)
             advance(1)
+        self.lead = Lead()
         return [r for r in results if r is not None]
 
     def end_tokens(self) -> set[int]:
@@ -259,8 +270,8 @@ class TransformersEngine(Encoder):
 
 
 def row_length(past: int, question: Encoded) -> int:
-    """Tokens of a question's row beside what is cached."""
-    return question.cost - past
+    """What a question's row costs, in tokens: those it reads, and a part of those that are cached, copied for every row."""
+    return question.cost - past + past // 4
 
 
 def batch_size(costs: Sequence[int], budget: int) -> int:
@@ -285,12 +296,3 @@ def only_at(model: Any, rows: Sequence[int], columns: Sequence[int]) -> Iterator
         yield
     finally:
         hook.remove()
-
-
-def repeated(cache: Any, rows: int) -> Any:
-    """A cache of one row as one of many; the keys and values are not copied before the model adds to them."""
-    fresh = copy.copy(cache)
-    fresh.layers = [copy.copy(layer) for layer in cache.layers]
-    for layer in fresh.layers:
-        layer.keys, layer.values = (x.expand(rows, -1, -1, -1) for x in (layer.keys, layer.values))
-    return fresh
