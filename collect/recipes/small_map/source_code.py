@@ -13,7 +13,19 @@ from collect.recipes.small_map.training import BLOCK, Corpus
 
 LICENCE = "source of CPython's standard library, PSF licence version 2"
 # tests, generated tables (encodings, topics), a second language's grammar, jokes
-SKIPPED = {"__phello__", "antigravity", "encodings", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages", "test", "tests", "this"}
+SKIPPED = {
+    "__phello__",
+    "antigravity",
+    "encodings",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "site-packages",
+    "test",
+    "tests",
+    "this",
+}
 HELD_OUT_SHARE = 0.05  # of the files
 HELD_OUT_BLOCKS = 16
 
