@@ -24,14 +24,14 @@ LETTERS = "ABCD"
 PEOPLE = ("Amal", "Bruno", "Chika", "Dilnoza", "Eero", "Farida", "Goran", "Hana", "Ilse", "Jomo", "Keiko", "Lazlo", "Mirela", "Nuri")
 THINGS = ("lanterns", "ropes", "tiles", "stamps", "kettles", "brushes", "pulleys", "candles", "hinges", "baskets", "maps", "bells")
 PLACES = ("harbour", "quarry", "orchard", "mill", "observatory", "ferry landing", "greenhouse", "workshop", "lighthouse", "depot")
-WORDS = (*(thing[:-1] for thing in THINGS if thing != "brushes"), "anchor", "barley", "copper", "dune", "ember", "fjord", "granite", "heron",
-         "inlet", "juniper", "kiln", "lichen", "magnet", "nectar", "otter", "pigment", "quiver", "resin", "sorrel", "thistle", "umber",
-         "velvet", "willow", "yarrow", "zephyr")  # fmt: skip
+WORDS = (*(thing[:-1] for thing in THINGS if thing != "brushes"), "anchor", "barley", "copper", "dune", "ember", "fjord", "granite",
+         "heron", "inlet", "juniper", "kiln", "lichen", "magnet", "nectar", "otter", "pigment", "quiver", "resin", "sorrel", "thistle",
+         "umber", "velvet", "willow", "yarrow", "zephyr")  # fmt: skip
 UNITS = (("metres", "centimetres", 100), ("kilometres", "metres", 1000), ("kilograms", "grams", 1000), ("litres", "millilitres", 1000),
          ("hours", "minutes", 60), ("minutes", "seconds", 60), ("days", "hours", 24), ("feet", "inches", 12), ("yards", "feet", 3),
          ("weeks", "days", 7), ("gallons", "quarts", 4), ("pounds", "ounces", 16), ("dozen", "pieces", 12))  # fmt: skip
-LANGUAGES = {"fr": "French", "de": "German", "es": "Spanish", "it": "Italian", "nl": "Dutch", "pl": "Polish", "sv": "Swedish", "fi": "Finnish",
-             "pt": "Portuguese", "tr": "Turkish"}  # fmt: skip
+LANGUAGES = {"fr": "French", "de": "German", "es": "Spanish", "it": "Italian", "nl": "Dutch", "pl": "Polish", "sv": "Swedish",
+             "fi": "Finnish", "pt": "Portuguese", "tr": "Turkish"}  # fmt: skip
 SCRIPTS = ((0x00C0, 0x0180), (0x0391, 0x03CA), (0x0410, 0x0450), (0x2190, 0x2200), (0x2200, 0x2260), (0x2600, 0x2670))
 
 
@@ -87,9 +87,11 @@ def units(rng: random.Random) -> Question:
     large, small, factor = rng.choice(UNITS)
     n = rng.randint(2, 40)
     if rng.random() < 0.5:
-        return Question(f"Express {n} {large} in {small}.", f"There are {factor} {small} to each of the {large}: {n} x {factor} = {n * factor}.",
+        return Question(f"Express {n} {large} in {small}.",
+                        f"There are {factor} {small} to each of the {large}: {n} x {factor} = {n * factor}.",
                         f"{n * factor} {small}", tuple(f"{v} {small}" for v in near(rng, n * factor)))  # fmt: skip
-    return Question(f"Express {n * factor} {small} in {large}.", f"{factor} {small} make up one of the {large}: {n * factor} / {factor} = {n}.",
+    return Question(f"Express {n * factor} {small} in {large}.",
+                    f"{factor} {small} make up one of the {large}: {n * factor} / {factor} = {n}.",
                     f"{n} {large}", tuple(f"{v} {large}" for v in near(rng, n)))  # fmt: skip
 
 
@@ -190,7 +192,8 @@ def alphabet(rng: random.Random) -> Question:
     answer = min(words) if first else max(words)
     place = "first" if first else "last"
     return Question(f"Which of these words stands {place} in a dictionary: {', '.join(words)}?",
-                    f"In dictionary order they are {', '.join(sorted(words))}.", answer, tuple(w for w in words if w != answer))  # fmt: skip
+                    f"In dictionary order they are {', '.join(sorted(words))}.", answer,
+                    tuple(w for w in words if w != answer))  # fmt: skip
 
 
 def numeral(rng: random.Random) -> Question:
@@ -217,7 +220,8 @@ def series(rng: random.Random) -> Question:
     shown = [start + step * i for i in range(4)]
     answer = start + 4 * step
     return Question(f"Which number continues the row {', '.join(map(str, shown))}?",
-                    f"Each number is {step} more than the one before: {shown[-1]} + {step} = {answer}.", str(answer), near(rng, answer))  # fmt: skip
+                    f"Each number is {step} more than the one before: {shown[-1]} + {step} = {answer}.",
+                    str(answer), near(rng, answer))  # fmt: skip
 
 
 def fractions(rng: random.Random) -> Question:
@@ -231,7 +235,8 @@ def fractions(rng: random.Random) -> Question:
 
 
 KINDS: tuple[Callable[[random.Random], Question], ...] = (
-    purchase, journey, shares, units, discount, field, mean, weekday, span, currency, exonym, character, alphabet, numeral, ages, series, fractions,
+    purchase, journey, shares, units, discount, field, mean, weekday, span, currency, exonym, character, alphabet, numeral, ages,
+    series, fractions,
 )  # fmt: skip
 
 

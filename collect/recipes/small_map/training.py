@@ -8,7 +8,6 @@ seed before the first step, so nothing else has to be remembered.
 import hashlib
 import json
 import math
-import os
 import platform
 import shutil
 import sys
@@ -102,7 +101,7 @@ def write_state(path: Path, model: Any, optimizer: torch.optim.Optimizer, step: 
     part = path.with_name(path.name + ".part")
     content = {"step": str(step), "record": json.dumps([record.held_out_nats, record.log, record.seconds])}
     save_file(state_tensors(model, optimizer), part, content)
-    os.replace(part, path)
+    part.replace(path)
 
 
 def read_state(path: Path, model: Any, optimizer: torch.optim.Optimizer, record: Record) -> int:
