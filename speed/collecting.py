@@ -1,7 +1,7 @@
 """Option scoring against lm-eval: the same model, questions and options in turn; rates, padding, ratios, agreement.
 
-    python speed/collect.py                     # a random Llama of 20 M parameters
-    python speed/collect.py --model FOLDER      # another model, saved with save_pretrained
+    python speed/collecting.py                     # a random Llama of 20 M parameters
+    python speed/collecting.py --model FOLDER      # another model, saved with save_pretrained
 
 lm-eval runs in a virtual environment of its own, made at the first call (build/lm-eval, some minutes). Both sides stay
 loaded and answer in turn, so that a busy machine slows both; medians of the runs are printed, and ratios of medians.
