@@ -46,7 +46,9 @@ test: lint
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
 
+# JupyterLab hides the charts of a notebook it does not trust until it is run
 lab: .venv/.lab
+	@$(BIN)/jupyter trust notebooks/*.ipynb > /dev/null
 	$(BIN)/jupyter lab notebooks
 
 notebooks: .venv/.lab

@@ -352,9 +352,9 @@ WITH compared AS (
     WHERE kind = 'pair' AND before_protocol <> after_protocol),
 told AS (
     SELECT protocol_id, unnest(['prompt_style', 'shots', 'template', 'decoding', 'temperature', 'top_p', 'max_new_tokens', 'stop',
-                                'option_order', 'dtype', 'details']) AS field,
+                                'scoring', 'option_order', 'extraction', 'dtype', 'details']) AS field,
            unnest([prompt_style, shots::VARCHAR, template, decoding, temperature::VARCHAR, top_p::VARCHAR, max_new_tokens::VARCHAR,
-                   stop::VARCHAR, option_order, dtype, details]) AS value
+                   stop::VARCHAR, scoring, option_order, extraction, dtype, details]) AS value
     FROM protocols)
 SELECT setting, b.field, min(b.value) AS before_value, min(a.value) AS after_value, count(DISTINCT task_id) AS n_tasks
 FROM compared AS c
@@ -1338,6 +1338,9 @@ CREATE MACRO run_id_of(model_id, itemset_id, protocol_id, replicate) AS
 COMMENT ON MACRO run_id_of IS 'First 53 bits of sha256 over the four parts of a run, joined by newlines: exact in JSON and in a double.';
 CREATE MACRO itemset_id_of(task_id, keys) AS sha256(task_id || chr(10) || array_to_string(keys, chr(10)))[:16];
 COMMENT ON MACRO itemset_id_of IS 'First 16 hex of sha256 over the task_id and the sample_keys in order, joined by newlines.';
+CREATE MACRO shown_order(sample_key, replicate, n_options) AS
+    list_transform(list_sort(list_transform(range(n_options), lambda i: {h: sha256(concat_ws(chr(10), sample_key, replicate, i)), i: i})), lambda s: s.i);
+COMMENT ON MACRO shown_order IS 'Published indices of an item''s options in the order shown, where the protocol''s option_order is shuffled; the same for every model.';
 
 -- Grain:  (problem, detail). Empty in a sound catalog: connect() refuses one that is not, `catalog check` lists it.
 CREATE VIEW integrity AS
@@ -1513,11 +1516,11 @@ INSERT INTO glossary VALUES
     ('top_p',                  'Nucleus sampling mass.'),
     ('max_new_tokens',         'Most tokens generated per answer.'),
     ('stop',                   'Strings that end an answer.'),
-    ('scoring',                'How correctness comes about: sum, per-byte or extracted.'),
-    ('option_order',           'published, or shuffled by sample_key and replicate.'),
-    ('extraction',             'Version of the rules that read an answer.'),
+    ('scoring',                'How correctness comes about: sum, per-byte, or extracted from text (free answers: -exact, -numeric).'),
+    ('option_order',           'published, or shuffled by sample_key and replicate: shown_order.'),
+    ('extraction',             'Version of the rules that read an answer; collect regrade reads it again.'),
     ('dtype',                  'Number format of the computation.'),
-    ('details',                'What else the protocol fixes, as JSON.'),
+    ('details',                'What else the protocol fixes, as JSON: solved examples by the hash of their content ...'),
     ('run_id',                 'First 53 bits of sha256 over model, itemset, protocol, replicate.'),
     ('replicate',              'Number of the repetition; equal numbers pair.'),
     ('series_id',              'Smallest run_id of the runs of one model, itemset and protocol: its replicates.'),
@@ -1645,10 +1648,10 @@ INSERT INTO glossary VALUES
     ('f_known',                'f_exch for k >= 3, f_latent for k = 2 or unknown options, p10 for free-form, weighted by items; never clipped.'),
     ('f_known_max',            'As f_known, with f_sticky in place of f_latent: upper end of the bracket.'),
     ('method',                 'Of f_known: exchangeable, latent, free-form or mixed.'),
-    ('f_exch_x',               'f_exch minus the mean of both models'' f_exch against themselves: 0 in expectation when nothing changed.'),
+    ('f_exch_x',               'f_exch over every pair of replicates minus the mean of both models'' f_exch against themselves: 0 in expectation when nothing changed.'),
     ('f_self',                 'F of a model against its own replicates; in pair views the mean of both models.'),
     ('f_exch_self',            'f_exch of a model against its own replicates.'),
-    ('f_sym',                  'F minus the mean F_self of both models.'),
+    ('f_sym',                  'F over every pair of replicates (f: those of one number) minus F_self.'),
     ('v',                      'F_sym + BT_sym: mean squared change of the probability of being right; 0 if nothing changed.'),
     ('f_consistent',           'Forgotten share of the items with the same transition in every replicate of a set.'),
     ('sparse',                 'n < 30 or n10 + n01 + d < 5: shown, not to be ranked or tested.'),

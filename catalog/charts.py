@@ -53,8 +53,8 @@ def use_theme() -> None:
 
 
 def legend(colours: dict[str, str]) -> alt.Legend | None:
-    """In one or two columns, opaque where marks are pale; none for a single name."""
-    columns = 2 if len(colours) > 4 else len(colours)
+    """In one line, or in two columns where that would be too long; opaque where marks are pale; none for a single name."""
+    columns = len(colours) if sum(len(name) + 4 for name in colours) <= 72 else 2
     return alt.Legend(columns=columns, labelLimit=300, symbolOpacity=1) if len(colours) > 1 else None
 
 
@@ -171,7 +171,7 @@ def parts(rows: Sequence[Row], by: str, colours: dict[str, str]) -> Drawing:
 
 
 def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, form: str = ".1f") -> Drawing:
-    """A table as a heat map with its numbers printed in it; empty cells stay empty.
+    """A table as a heat map with its numbers printed in it; empty cells stay empty. Columns and rows stand in the order they first come.
 
     Args:
         rows: One a cell.
@@ -180,20 +180,20 @@ def grid(rows: Sequence[Row], x: str, y: str, value: str, title: str, form: str 
         form: How numbers are printed.
     """
     top = max((row[value] for row in rows if row[value] is not None), default=1)
+    across, down = (list(dict.fromkeys(row[name] for row in rows)) for name in (x, y))
     base = alt.Chart(alt.Data(values=list(rows))).encode(
-        x=alt.X(f"{x}:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-35)), y=alt.Y(f"{y}:N", title=None, sort=None)
+        x=alt.X(f"{x}:N", title=None, sort=across, axis=alt.Axis(orient="top", labelAngle=-35)), y=alt.Y(f"{y}:N", title=None, sort=down)
     )
     scale = alt.Scale(scheme="oranges", domain=[0, top], clamp=True)
-    cells = (
-        base.transform_filter(f"isValid(datum['{value}'])")
-        .mark_rect()
-        .encode(
-            color=alt.Color(f"{value}:Q", scale=scale, title=title, legend=alt.Legend(title=title, gradientLength=160)),
-            tooltip=[f"{y}:N", f"{x}:N", alt.Tooltip(f"{value}:Q", format=form)],
-        )
-    )
-    dark = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("black"))
-    numbers = base.mark_text(size=10).encode(text=alt.Text(f"{value}:Q", format=form), color=dark)
+    known = f"isValid(datum['{value}'])"
+    cells = base.transform_filter(known).mark_rect().encode(
+        color=alt.Color(f"{value}:Q", scale=scale, legend=alt.Legend(title=title, gradientLength=160)),
+        tooltip=[f"{y}:N", f"{x}:N", alt.Tooltip(f"{value}:Q", format=form)],
+    )  # fmt: skip
+    # not filtered, or a row of nothing but unknown values would go; white where it is read better than black
+    dark = alt.condition(f"datum['{value}'] > {0.8 * top}", alt.value("white"), alt.value("black"))
+    text = alt.condition(known, alt.Text(f"{value}:Q", format=form), alt.value(""))
+    numbers = base.mark_text(size=10).encode(text=text, color=dark)
     return alt.layer(cells, numbers).properties(width=alt.Step(52), height=alt.Step(24))
 
 

@@ -26,7 +26,7 @@ NOTES = """\
 Percent of items; a category is the mean of its tasks, then of replicates.
 F: right before, wrong after. BT: the reverse. F_true: F less luck as arXiv 2510.17776 counts it; assumes that errors
 before and after are independent. lost, gained: F and BT beyond luck, with 95% intervals over items. Methods:
-  exch-x  f_exch less both models' own noise: 0 in expectation when nothing changed; free-x likewise, free-form
+  exch-x  f_exch less both models' own noise: 0 in expectation when nothing changed; free-x: F of free-form items, likewise
   exch?   assumes wrong options exchangeable; unchecked (one replicate): reads partial knowledge as change
   latent? assumes uniform, independent guesses; its interval ends where guesses repeat; mixed? by number of options
 net p: exact McNemar of NET change, pooled over tasks, replicate 0; a large p does not mean that nothing was forgotten.

@@ -2,6 +2,8 @@
 
 One object a line: task, subset, item_id, question, choices, answer_index, answer, and optionally source, licence,
 category. `choices` empty means free-form (the gold is `answer`); `answer_index` a list means several golds.
+`"example": true` marks an item that is shown solved before others of its task and never asked (a benchmark's dev split);
+`reasoning` is then the thought that leads to its answer.
 """
 
 import fnmatch
@@ -20,7 +22,11 @@ SPLIT = re.compile(r"(?:^|_)(?:xl_)?(validation|test|train|dev)?(?:_?sample\d*)?
 
 @dataclass(frozen=True)
 class Item:
-    """One question as published. `gold` holds option indices, or the accepted texts of a free-form item."""
+    """One question as published. `gold` holds option indices, or the accepted texts of a free-form item.
+
+    several: its task asks for one or more options, so that it is 'multi' even with one gold. permutation_seed: its task's
+    options are shown in the order of protocols.option_order, for its gold stands at one place as published.
+    """
 
     task_id: str
     source_id: str
@@ -31,11 +37,16 @@ class Item:
     category: str | None = None
     source: str | None = None
     split: str | None = None
+    example: bool = False
+    reasoning: str | None = None
+    source_revision: str | None = None
+    permutation_seed: int | None = None
+    several: bool = False
 
     @property
     def answer(self) -> str:
         """'free', 'choice' or 'multi', as in samples.answer."""
-        return "free" if not self.choices else "choice" if len(self.gold) == 1 else "multi"
+        return "free" if not self.choices else "multi" if self.several or len(self.gold) > 1 else "choice"
 
     @property
     def key(self) -> str:
@@ -45,11 +56,15 @@ class Item:
 
 @dataclass(frozen=True)
 class Itemset:
-    """The items of one task in one order, with their sample_keys; `itemset_id` names exactly this list."""
+    """The items of one task in one order, with their sample_keys; `itemset_id` names exactly this list.
+
+    examples: the task's own solved examples, none of which is asked; no part of the identity.
+    """
 
     task_id: str
     items: tuple[Item, ...]
     keys: tuple[str, ...] = field(repr=False)
+    examples: tuple[Item, ...] = field(default=(), repr=False)
 
     @property
     def itemset_id(self) -> str:
@@ -64,6 +79,11 @@ def canonical_task(task: str, subset: str) -> tuple[str, str | None]:
     if task == "mctest" and rest in ("mc160", "mc500"):
         rest = ""
     return f"{task}/{rest or 'main'}", split
+
+
+def fits(task_id: str, pattern: str) -> bool:
+    """Whether a task is meant: 'mmlu' (a benchmark), 'bbh/navigate', 'mmlu/high_school_*', '*'."""
+    return fnmatch.fnmatchcase(task_id, pattern if "/" in pattern or pattern == "*" else f"{pattern}/*")
 
 
 def item_files(paths: Iterable[str | Path]) -> list[Path]:
@@ -122,7 +142,7 @@ def parse_item(where: str, row: dict[str, Any]) -> Item:
     ]
     if missing:
         raise CatalogError(f"{here}: no {', '.join(missing)}")
-    if wrong := [name for name in ("question", "category", "source") if not isinstance(row.get(name) or "", str)]:
+    if wrong := [name for name in ("question", "category", "source", "reasoning") if not isinstance(row.get(name) or "", str)]:
         raise CatalogError(f"{here}: {', '.join(wrong)} must be text")
     if not all(encodable(text) for text in (row["question"], *(c for c in row.get("choices") or [] if isinstance(c, str)))):
         raise CatalogError(f"{here}: holds half a Unicode character (a lone surrogate): its text is damaged")
@@ -131,7 +151,10 @@ def parse_item(where: str, row: dict[str, Any]) -> Item:
         raise CatalogError(f"{here}: choices must be a list of texts, found {choices!r:.60}")
     task_id, split = canonical_task(task, subset)
     gold = free_gold(here, row) if not choices else choice_gold(here, row, len(choices))
-    return Item(task_id, item_id, str(row["question"]), tuple(choices), gold, where, row.get("category"), row.get("source"), split)
+    if not isinstance(row.get("example", False), bool):
+        raise CatalogError(f"{here}: example must be true or false, found {row['example']!r:.60}")
+    described = (row.get("category"), row.get("source"), split, row.get("example", False), row.get("reasoning"))
+    return Item(task_id, item_id, str(row["question"]), tuple(choices), gold, where, *described)
 
 
 def free_gold(here: str, row: dict[str, Any]) -> tuple[str, ...]:
@@ -177,27 +200,27 @@ def read_items(paths: Iterable[str | Path], skip_bad: bool = False, tasks: Itera
     Raises:
         CatalogError: Files are missing, empty or not JSON; no task fits; or, without skip_bad, items are bad: all are listed.
     """
-    patterns = {task if "/" in task else f"{task}/*": task for task in tasks}
-    items, bad, seen, fitted, names = [], [], dict[tuple[str, str], str](), set[str](), set[str]()
+    patterns = list(tasks)
+    items, bad, seen, fitted, names = [], [], dict[tuple[str, str, bool], str](), set[str](), set[str]()
     for file in item_files(paths):
         for where, row in read_lines(file):
             name = canonical_task(str(row.get("task") or "?"), str(row.get("subset") or ""))[0]
             names.add(name)
-            fits = {pattern for pattern in patterns if fnmatch.fnmatchcase(name, pattern)}
-            fitted |= fits
-            if patterns and not fits:
+            meant = {pattern for pattern in patterns if fits(name, pattern)}
+            fitted |= meant
+            if patterns and not meant:
                 continue
             try:
                 item = parse_item(where, row)
             except CatalogError as error:
                 bad.append(str(error))
                 continue
-            first = seen.setdefault((item.task_id, item.source_id), where)
+            first = seen.setdefault((item.task_id, item.source_id, item.example), where)
             if first != where:
                 bad.append(f"{where}: item {item.source_id} of {item.task_id} was there before, at {first}")
             else:
                 items.append(item)
-    if unmatched := [task for pattern, task in patterns.items() if pattern not in fitted]:
+    if unmatched := [pattern for pattern in patterns if pattern not in fitted]:
         raise CatalogError(f"no task fits {', '.join(unmatched)}; the items have {', '.join(sorted(names))}")
     if bad and not skip_bad:
         shown = "\n  ".join(bad[:20]) + (f"\n  and {len(bad) - 20} more" if len(bad) > 20 else "")
@@ -209,14 +232,17 @@ def itemsets(items: Iterable[Item], limit: int | None = None) -> list[Itemset]:
     """Items grouped by task, in file order; with a limit, those whose sample_keys sort first.
 
     The limit draws by key, not by position: every model gets the same items, a larger limit contains a smaller one,
-    and a file sorted by topic is not cut to its first topic.
+    and a file sorted by topic is not cut to its first topic. Examples are not asked; one that is asked is no example.
     """
     by_task: dict[str, list[Item]] = {}
+    examples: dict[str, list[Item]] = {}
     for item in items:
-        by_task.setdefault(item.task_id, []).append(item)
+        (examples if item.example else by_task).setdefault(item.task_id, []).append(item)
     sets = []
     for task_id, group in sorted(by_task.items()):
         keys = with_occurrences(item.key for item in group)
         kept = sorted(sorted(range(len(group)), key=keys.__getitem__)[:limit])
-        sets.append(Itemset(task_id, tuple(group[i] for i in kept), tuple(keys[i] for i in kept)))
+        asked = {item.key for item in group}
+        shown = tuple(item for item in examples.get(task_id, ()) if item.key not in asked)
+        sets.append(Itemset(task_id, tuple(group[i] for i in kept), tuple(keys[i] for i in kept), shown))
     return sets

@@ -29,7 +29,7 @@ MOVED = (
     "McNemar's exact test of <em>net</em> change in {tasks} (first replicate), q by Benjamini and Hochberg over them. "
     "A task that loses as much as it gains does not show here, however much it lost."
 )
-NET = {"net change": "#2f6690"}
+NET = {"net change": "#3f87bb"}  # 3 : 1 at least on a light and on a dark page
 LARGEST = 60  # rows of a chart of tasks
 
 
@@ -206,7 +206,12 @@ def forgotten(pair: Pair, setting: str, texts: "Texts", limit: int) -> str:
     if not rows:
         return "<p>No item was forgotten.</p>"
     known = [row for row in rows if (row["task_id"], row["sample_key"]) in texts]
-    said = f"{plural(len(rows), 'item')} forgotten in at least one replicate; what is forgotten in all of several is less likely noise."
+    several = max(row["n"] for row in rows) > 1
+    said = (
+        f"{plural(len(rows), 'item')} forgotten"
+        + several * " in at least one replicate; what is forgotten in all of several is less likely noise"
+    )
+    said += "."
     if texts:
         said += f" The text of {len(known)} is in the given files."
     if known:

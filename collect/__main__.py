@@ -22,10 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from collect.run import collect
 
     if args.dry_run:
-        from collect.dry_run import COLUMNS, dry_run
-
-        show(COLUMNS, dry_run(plan_of(args), args.out, engine_maker(args), Console(stderr=True)))
-        return 0
+        return show_dry_run(args)
     done, there, elsewhere = collect(plan_of(args), args.out, engine_maker(args), Console(stderr=True))
     if elsewhere:
         print(f"{elsewhere} runs are being collected by another process: collect status {args.out}", file=sys.stderr)
@@ -33,6 +30,24 @@ def run(args: argparse.Namespace) -> int:
         print(f"{done} runs collected into {args.out}, {there} were there already. Next: catalog pairs --from {args.out}", file=sys.stderr)
     elif not elsewhere:
         print(f"nothing to do: all {there} runs are in {args.out}", file=sys.stderr)
+    return 0
+
+
+def show_dry_run(args: argparse.Namespace) -> int:
+    """Print what a plan would take: measured on models that are here, else estimated from constants, a row a run."""
+    from rich.console import Console
+
+    from collect import estimate
+
+    plan = plan_of(args)
+    if not estimate.away(plan):
+        from collect.dry_run import COLUMNS, dry_run
+
+        show(COLUMNS, dry_run(plan, args.out, engine_maker(args), Console(stderr=True)))
+        return 0
+    rows = estimate.estimated(plan)
+    show(estimate.COLUMNS, rows)
+    print(estimate.closing(rows), file=sys.stderr)
     return 0
 
 
@@ -48,6 +63,43 @@ def status(args: argparse.Namespace) -> int:
     return 0
 
 
+def protocols(args: argparse.Namespace) -> int:
+    """List every way of asking with the exact prompt of one example; --rules: the rules that read answers."""
+    from collect.list_protocols import described, rule_lines
+
+    print(rule_lines() if args.rules else described(args.names))
+    return 0
+
+
+def regrade(args: argparse.Namespace) -> int:
+    """Read kept generations again with other rules; no model is asked. Counts what changed, by status before and after."""
+    from collect.config import SHIPPED_ITEMS
+    from collect.extract import EXTRACTION
+    from collect.regrade import COLUMNS
+    from collect.regrade import regrade as read_again
+
+    rules = args.rules or EXTRACTION
+    rows, n, why = read_again(args.runs, args.items or [SHIPPED_ITEMS], rules, args.setting, args.dry_run)
+    show(COLUMNS, rows)
+    for reason, count in why.items():
+        print(f"left alone: {count} {reason}", file=sys.stderr)
+    print(f"{n} runs read by rules {rules}{': nothing was written' if args.dry_run else f' in {args.runs}'}", file=sys.stderr)
+    return 0
+
+
+def tasks(args: argparse.Namespace) -> int:
+    """List the benchmark tasks that `collect run` reads itself: items, options per item, categories, licence, source."""
+    from collect.benchmarks.listing import COLUMNS, listing
+
+    rows = listing(args.names)
+    if sys.stdout.isatty():  # a terminal is narrow: source and revision are in the pipe's columns
+        show(COLUMNS[:7], [row[:7] for row in rows])
+    else:
+        show(COLUMNS, rows)
+    print(f"{len(rows)} tasks, {sum(row[1] for row in rows):,} items", file=sys.stderr)
+    return 0
+
+
 def show(columns: list[str], rows: list[list[Any]]) -> None:
     """A table on a terminal, CSV in a pipe."""
     from catalog.output import print_table, write_rows
@@ -59,7 +111,10 @@ def show(columns: list[str], rows: list[list[Any]]) -> None:
 FORMAT_NAMES = ("lm-eval", "lm-eval-v0.3", "lighteval", "inspect", "every-eval-ever", "openai-jsonl", "table")
 # options a plan takes the place of
 ASKED = ("models", "protocol", "temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop",
-         "replicates")  # fmt: skip
+         "replicates", "examples", "match", "extraction")  # fmt: skip
+# of collect/protocols.py and collect/extract, which are not imported for a line of help
+STYLE_NAMES = ("option-text", "option-letter", "cot", "cot-line", "direct")
+RULE_VERSIONS = ("1", "2")
 
 
 def engine_maker(args: argparse.Namespace) -> "MakeEngine":
@@ -98,6 +153,7 @@ def plan_of(args: argparse.Namespace) -> "Plan":
     if args.items:
         plan.items = args.items
     plan.tasks = args.tasks or plan.tasks
+    plan.from_jsonl = args.from_jsonl or plan.from_jsonl
     plan.limit = plan.limit if args.limit is None else args.limit
     plan.skip_bad = args.skip_bad or plan.skip_bad
     plan.check()
@@ -238,24 +294,41 @@ def add_hub_commands(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def add_status_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command that looks at a runs folder."""
+    """The commands that look: at the tasks there are, at a runs folder."""
+    p = commands.add_parser("tasks", help=tasks.__doc__, description=tasks.__doc__)
+    p.set_defaults(call=tasks)
+    p.add_argument("names", nargs="*", metavar="NAME", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
     p = commands.add_parser("status", help=status.__doc__, description=status.__doc__)
     p.set_defaults(call=status)
     p.add_argument("runs", type=Path, metavar="RUNS", help="catalog folder")
     p.add_argument("plan", type=Path, nargs="?", metavar="PLAN", help="TOML file whose runs are wanted: shows what is missing")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Every command with its options."""
-    top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def add_answer_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The commands about how is asked and how answers are read."""
+    p = commands.add_parser("protocols", help=protocols.__doc__, description=protocols.__doc__)
+    p.set_defaults(call=protocols)
+    p.add_argument("names", nargs="*", choices=[*STYLE_NAMES, []], metavar="NAME", help="; ".join(STYLE_NAMES))
+    p.add_argument("--rules", action="store_true", help="the rules that read answers, instead")
+    p = commands.add_parser("regrade", help=regrade.__doc__, description=regrade.__doc__)
+    p.set_defaults(call=regrade)
+    p.add_argument("runs", type=Path, metavar="RUNS", help="catalog folder that collect run wrote")
+    p.add_argument("--items", nargs="+", type=Path, help="the items that were asked: .jsonl files or folders; default: the shipped set")
+    p.add_argument("--rules", choices=RULE_VERSIONS, help="version of the rules; default: the newest (collect protocols --rules)")
+    p.add_argument("--setting", metavar="NAME", help="keep what was there, and call what is read now by this name")
+    p.add_argument("--dry-run", action="store_true", help="print what would change, write nothing")
+
+
+def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command that asks models."""
     p = commands.add_parser("run", help=run.__doc__, description=run.__doc__)
     p.set_defaults(call=run)
     p.add_argument("plan", nargs="?", type=Path, help="TOML file with models, pairs, protocols (docs/collecting.md)")
     p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
     p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
-    p.add_argument("--tasks", nargs="+", help="only these: arc, bbh/navigate, 'mmlu/high_school_*'")
-    p.add_argument("--protocol", nargs="+", choices=["option-text", "option-letter", "cot"], help="default: option-text")
+    p.add_argument("--tasks", nargs="+", help="only these: of the items, or of benchmarks (collect tasks): arc, 'mmlu/high_school_*'")
+    p.add_argument("--from-jsonl", type=Path, metavar="FOLDER", help="read benchmarks from FOLDER/BENCHMARK/*.jsonl, not from the Hub")
+    p.add_argument("--protocol", nargs="+", choices=STYLE_NAMES, help="default: option-text; `collect protocols` shows them")
     p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
     p.add_argument("--dry-run", action="store_true", help="ask a few questions, print runs, tokens, time and memory, write nothing")
     p.add_argument("--limit", type=int, help="items per task, the same for every model")
@@ -266,11 +339,22 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--stop", nargs="+", help="strings that end an answer (few-shot generation)")
     p.add_argument("--answer-with", choices=["letters", "texts"], help="how options are listed and answered in cot")
     p.add_argument("--option-order", choices=["published", "shuffled"], help="shuffled: by item and replicate")
+    p.add_argument("--examples", choices=["auto", "task", "worked", "dev"], help="solved examples: of the task, ours, the items' own")
+    p.add_argument("--match", choices=["auto", "exact", "numeric"], help="how free-form answers are compared")
+    p.add_argument("--extraction", choices=RULE_VERSIONS, help="version of the rules that read answers; default: the newest")
     p.add_argument("--template", choices=["auto", "none", "model"], help="chat template; auto: generation uses the model's if it has one")
     p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
     p.add_argument("--dtype", help="float32, bfloat16, float16")
     p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    top = argparse.ArgumentParser(prog="collect", description="Write a forgetting catalog: run models on benchmark items.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_run_command(commands)
     add_status_command(commands)
+    add_answer_commands(commands)
     p = commands.add_parser("import", help=import_.__doc__, description=import_.__doc__)
     p.set_defaults(call=import_)
     p.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log files or folders of them")

@@ -64,7 +64,8 @@ def card_of(job: Job, protocol: Protocol, engine: Engine, told: Mapping[str, Any
         "tasks": [{"task_id": task_id, "benchmark": benchmark, "subset": subset, "behavioural": task_id in BEHAVIOURAL}],
         "categories": [{"map": "own", "task_id": task_id, "category": category} for category in categories],
         "itemsets": [{"itemset_id": job.itemset.itemset_id, "task_id": task_id, "source": ", ".join(sources)[:200] or None,
-                      "split": items[0].split, "n_items": len(items)}],
+                      "source_revision": items[0].source_revision, "split": items[0].split,
+                      "permutation_seed": items[0].permutation_seed, "n_items": len(items)}],
         "protocols": [protocol.row()],
         "runs": [run],
     }  # fmt: skip

@@ -30,14 +30,15 @@ class Claim:
         self.over = False
 
     def take_up(self, header: dict[str, Any]) -> dict[int, list[Any]]:
-        """Results of an earlier try of the same pass under the same conditions; the file begins anew without one."""
+        """Results of an earlier try of the same pass under the same conditions; the file begins anew without one.
+
+        What is known stays where it is, even if the disk has no room for another line; a torn last line is closed.
+        """
         known, results = read(self.path)
-        if known.get("conditions") != header["conditions"]:
-            results = {}
-        lines: list[Any] = [{**header, "host": socket.gethostname(), "pid": os.getpid()}]
-        lines += [[at, found] for at, found in results.items()]
-        self.write("".join(json.dumps(line) + "\n" for line in lines), anew=True)
-        return results
+        line = json.dumps({**header, "host": socket.gethostname(), "pid": os.getpid(), "failed": None}) + "\n"
+        same = known.get("conditions") == header["conditions"]
+        self.write("\n" + line if same else line, anew=not same)
+        return results if same else {}
 
     def write(self, text: str, anew: bool = False) -> None:
         """Append, and leave it to the system: what a kill of this process cannot take back."""
@@ -144,7 +145,7 @@ def tidy(out: Path) -> None:
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[int, list[Any]]]:
-    """A claim's header and results. `failed` in the header: why its last try ended; a torn last line counts for nothing."""
+    """A claim's header and results. `failed` in the header: why its last try ended; a torn line counts for nothing."""
     header: dict[str, Any] = {}
     results = {}
     for line in path.read_bytes().split(b"\n")[:-1]:

@@ -10,9 +10,10 @@ from collect.models import DESCRIPTION, ModelSpec
 from collect.protocols import Ask
 
 SHIPPED_ITEMS = Path(__file__).parent / "demo" / "items.jsonl"
-TOP = ("items", "tasks", "limit", "skip_bad", "replicates", "models", "pairs", "protocols", "contributor")
+TOP = ("items", "tasks", "from_jsonl", "limit", "sample", "skip_bad", "skip_behavioural", "replicates", "models", "pairs", "protocols",
+       "contributor")  # fmt: skip
 PAIR = ("before", "after", "pair_id", "regime", "data_examples", "data_tokens", "source")
-MODEL = ("name", "path", "hub", "revision", "id", *DESCRIPTION)
+MODEL = ("name", "path", "hub", "revision", "id", "size_b", *DESCRIPTION)
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Plan:
     skip_bad: bool = False
     pairs: list[dict[str, Any]] = field(default_factory=list)
     contributor: str | None = None
+    from_jsonl: Path | None = None
 
     def check(self) -> None:
         """Refuse a limit below 1."""
@@ -67,16 +69,29 @@ def read_plan(path: Path) -> Plan:
             raise CatalogError(f"{path}: [[pairs]] names {', '.join(missing)}, which is not among the models: {', '.join(names)}")
     asks = [ask_of(path, row, data.get("replicates", 1)) for row in data.get("protocols", [{}])]
     items = [base / item for item in data.get("items", [])] or [SHIPPED_ITEMS]
+    if "limit" in data and "sample" in data:
+        raise CatalogError(f"{path}: limit and sample mean the same, items per task: keep one")
+    if data.get("skip_behavioural"):
+        only_with_base(models, data.get("pairs", []))
     return Plan(
         models,
         asks,
         items,
         data.get("tasks", []),
-        data.get("limit"),
+        data.get("limit", data.get("sample")),
         data.get("skip_bad", False),
         data.get("pairs", []),
         data.get("contributor"),
+        base / Path(data["from_jsonl"]).expanduser() if "from_jsonl" in data else None,
     )
+
+
+def only_with_base(models: list[ModelSpec], pairs: list[dict[str, Any]]) -> None:
+    """Mark models whose every pair has a base model in it: what they do on behavioural tasks is not compared."""
+    kinds = {model.name: model.description.get("kind") for model in models}
+    for model in models:
+        ends = [(pair["before"], pair["after"]) for pair in pairs if model.name in (pair["before"], pair["after"])]
+        model.behavioural = not ends or any("base" not in (kinds[before], kinds[after]) for before, after in ends)
 
 
 def known(path: Path, place: str, row: Any, names: tuple[str, ...]) -> None:
@@ -129,9 +144,9 @@ WANTED = {
     is_tables: "tables in double brackets",
 }
 TYPES = {
-    **dict.fromkeys(("items", "tasks", "stop", "parents"), is_texts), **dict.fromkeys(("models", "pairs", "protocols"), is_tables),
-    **dict.fromkeys(("limit", "replicates", "step", "shots", "max_new_tokens", "data_examples", "data_tokens"), is_count),
-    **dict.fromkeys(("temperature", "top_p"), is_number), "skip_bad": is_switch,
+    **dict.fromkeys(("items", "tasks", "stop", "parents", "kinds"), is_texts), **dict.fromkeys(("models", "pairs", "protocols"), is_tables),
+    **dict.fromkeys(("limit", "sample", "replicates", "step", "shots", "max_new_tokens", "data_examples", "data_tokens"), is_count),
+    **dict.fromkeys(("temperature", "top_p", "size_b"), is_number), **dict.fromkeys(("skip_bad", "skip_behavioural"), is_switch),
 }  # fmt: skip
 
 
@@ -142,15 +157,14 @@ def model_of(path: Path, row: dict[str, Any], base: Path) -> ModelSpec:
         raise CatalogError(f"{path}: [[models]] {row.get('name', '?')} wants either path or hub")
     where = str(base / Path(row["path"]).expanduser()) if "path" in row else row["hub"]
     described = {key: row[key] for key in DESCRIPTION if key in row}
-    return ModelSpec(where, row.get("name", ""), row.get("id"), row.get("revision"), described)
+    return ModelSpec(where, row.get("name", ""), row.get("id"), row.get("revision"), described, row.get("size_b"))
 
 
 def ask_of(path: Path, row: dict[str, Any], replicates: int) -> Ask:
     """One [[protocols]] entry."""
     known(path, "[[protocols]]", row, tuple(f.name for f in fields(Ask)))
     given = {"replicates": replicates, **row}
-    if "stop" in given:
-        given["stop"] = tuple(given["stop"])
+    given |= {name: tuple(given[name]) for name in ("stop", "kinds", "tasks") if name in given}
     return Ask(**given)
 
 

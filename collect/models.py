@@ -14,13 +14,18 @@ DESCRIPTION = ("family", "kind", "parents", "lineage", "step", "stage_task", "re
 
 @dataclass
 class ModelSpec:
-    """A model as a user names it: a folder, a .gguf file or a Hub id, and what they say about it."""
+    """A model as a user names it: a folder, a .gguf file or a Hub id, and what they say about it.
+
+    size_b: billions of parameters, for estimates. behavioural: whether it is asked tasks that ask for behaviour.
+    """
 
     where: str
     name: str = ""
     model_id: str | None = None
     revision: str | None = None
     description: dict[str, Any] = field(default_factory=dict)
+    size_b: float | None = None
+    behavioural: bool = True
 
     def __post_init__(self) -> None:
         self.name = self.name or Path(self.where).name.removesuffix(".gguf")  # names hold dots: Qwen2.5-0.5B

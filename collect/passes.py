@@ -10,8 +10,9 @@ from typing import Any
 from collect.cards import Job, card_of, sample_rows, versions
 from collect.claims import Claim, claim
 from collect.engines import Engine, Generated, GenerateRequest, Keep, Sampling, Scored, ScoreRequest, seed_of
-from collect.extract import Grade, grade
-from collect.protocols import Protocol, continuations, examples, option_order, pick_shots, prompt
+from collect.extract import Grade, graded_text
+from collect.protocols import Protocol, continuations, examples, option_order, prompt
+from collect.shots import shots_of
 from collect.store import run_file, write_run
 
 Request = ScoreRequest | GenerateRequest
@@ -60,7 +61,7 @@ def run_held(out: Path, held: Sequence[tuple[Job, Claim]], engine: Engine, contr
     written = 0
     for job, mine, orders, _ in asked:
         for protocol in job.protocols:
-            seed = job.run_id(protocol) if protocol.varies else None
+            seed = job.run_id(protocol.drawn) if protocol.varies else None
             told = {"contributor": contributor, "rng_seed": seed, "wall_s": round(seconds_per_item * len(orders), 3)}
             write_run(out, card_of(job, protocol, engine, told), sample_rows(job.itemset), rows_of(job, protocol, orders, mine.results))
             written += 1
@@ -87,12 +88,12 @@ def requests_of(job: Job) -> tuple[list[list[int]], list[Request]]:
     protocol, items, keys = job.protocols[0], job.itemset.items, job.itemset.keys
     orders = [option_order(protocol, key, len(item.choices), job.replicate) for item, key in zip(items, keys, strict=True)]
     requests: list[Request] = []
-    for item, key, order, shots in zip(items, keys, orders, pick_shots(protocol.shots, items, keys), strict=True):
+    for item, key, order, shots in zip(items, keys, orders, shots_of(protocol, job.itemset), strict=True):
         text, chat = prompt(protocol, item, order, shots), protocol.template == "model"
         if protocol.decoding == "scored":
             requests.append(ScoreRequest(text, tuple(continuations(protocol, item, order)), chat, examples(protocol, shots)))
         else:
-            requests.append(GenerateRequest(text, chat, seed_of(job.run_id(protocol), key)))
+            requests.append(GenerateRequest(text, chat, seed_of(job.run_id(protocol.drawn), key)))
     return orders, requests
 
 
@@ -136,7 +137,7 @@ def generation_rows(job: Job, protocol: Protocol, orders: Sequence[list[int]], g
         if result.error is not None:
             graded = Grade(None, None, "error", result.error)
         else:
-            graded = grade(result.text, item, order, protocol.prompt_style == "letters", result.finished)
+            graded = graded_text(protocol, item, order, result.text, result.finished)
         rows["outcomes"].append({**graded._asdict(), "n_tokens": result.n_tokens})
         rows["generations"].append({"text": result.text})
     return rows

@@ -9,14 +9,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from catalog.errors import CatalogError
-from catalog.items import Itemset, itemsets, read_items
-from collect.cards import Job
+from catalog.items import Itemset, itemsets
+from collect.benchmarks.choosing import chosen_items
+from collect.cards import BEHAVIOURAL, Job
 from collect.claims import tidy
 from collect.config import Plan
 from collect.engines import Asked, Engine
-from collect.models import Located, locate
+from collect.extract.answers import numeric
+from collect.models import Located, ModelSpec, locate
 from collect.passes import run_group
 from collect.protocols import LETTERS, Ask, Protocol
+from collect.shots import with_examples
 from collect.store import check_folder, merge_pairs, read_card, run_file
 
 MakeEngine = Callable[[Located], Engine]
@@ -29,10 +32,12 @@ def chosen_itemsets(plan: Plan, say: Callable[[str], None]) -> list[Itemset]:
     Raises:
         CatalogError: Items are bad, no task fits, or a task's items name several categories.
     """
-    items, left_out = read_items(plan.items, plan.skip_bad, plan.tasks)
+    items, left_out = chosen_items(plan, say)
     if left_out:
         say(f"left out {len(left_out)} items that cannot be used:\n  " + "\n  ".join(left_out))
     sets = itemsets(items, plan.limit)
+    if not sets:
+        raise CatalogError("nothing to ask: every item is marked as an example")
     for itemset in sets:
         categories = sorted({item.category for item in itemset.items if item.category})
         if len(categories) > 1:
@@ -47,12 +52,13 @@ def jobs_of(located: Located, engine: Asked, sets: Sequence[Itemset], asks: Sequ
     jobs = []
     for ask in asks:
         for itemset in sets:
+            if ask not in asked_of(located.spec, engine.has_template, itemset.task_id, asks):
+                continue
             free = any(item.answer == "free" for item in itemset.items)
-            if free and ask.style != "cot":
+            if free and not ask.generates:
                 continue
             protocols = tuple(settled(ask, engine, located, itemset))
-            letters = protocols[0].prompt_style in ("letters", "letter")
-            if letters and (wide := [i for i in itemset.items if len(i.choices) > len(LETTERS)]):
+            if protocols[0].lettered and (wide := [i for i in itemset.items if len(i.choices) > len(LETTERS)]):
                 raise CatalogError(
                     f"{wide[0].where}: {len(wide[0].choices)} options, more than there are letters: use answer_with = 'texts'"
                 )
@@ -61,14 +67,27 @@ def jobs_of(located: Located, engine: Asked, sets: Sequence[Itemset], asks: Sequ
     return jobs
 
 
+def asked_of(spec: ModelSpec, has_template: bool, task_id: str, asks: Sequence[Ask]) -> list[Ask]:
+    """The ways a model is asked a task: those made for its kind and the task, and one of them under one setting."""
+    if task_id in BEHAVIOURAL and not spec.behavioural:
+        return []
+    kind = spec.description.get("kind") or ("instruct" if has_template else "base")
+    fit = [ask for ask in asks if ask.wanted_of(kind, task_id)]
+    return [ask for n, ask in enumerate(fit) if not any(a.narrowed and a.setting and a.setting == ask.setting for a in fit[:n])]
+
+
 def settled(ask: Ask, engine: Asked, located: Located, itemset: Itemset) -> list[Protocol]:
     """The protocols of a pass. Where a task's gold always stands first, listed options are shuffled.
 
     A preference for the first position would otherwise pass for knowledge, and the exchangeable estimate would fail.
     """
     protocols = ask.settle(engine.has_template, engine.dtype, located.spec.where)
+    protocols = [with_examples(protocol, ask, itemset) for protocol in protocols]
+    if ask.match == "numeric" and (odd := [i for i in itemset.items if not i.choices and not numeric(i.gold)]):
+        raise CatalogError(f"{odd[0].where}: match = 'numeric' wants numbers, its answer is {', '.join(map(str, odd[0].gold))!r:.60}")
     golds = {item.gold for item in itemset.items if item.choices}
-    if len(itemset.items) >= 20 and len(golds) == 1:
+    recorded = any(item.permutation_seed is not None for item in itemset.items)
+    if recorded or (len(itemset.items) >= 20 and len(golds) == 1):
         protocols = [replace(p, option_order="shuffled") if p.lists_options else p for p in protocols]
     return protocols
 

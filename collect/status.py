@@ -37,7 +37,7 @@ def states(out: Path, plan: Plan | None) -> tuple[dict[Key, str], list[str]]:
         for setting in entry["settings"]:
             found[entry["model_id"], entry["itemset_id"], setting, entry["replicate"]] = entry["state"]
         if entry["state"] == "failed":
-            why = entry.get("failed", "it was killed")
+            why = entry.get("failed") or "it was killed"
             reasons.append(f"{entry['model_id']} {entry['task_id']}: {why}; {entry['n_results']} of {entry['n_items']} items are kept")
     for path in out.glob("outcomes/**/*.parquet"):
         card = read_card(path)

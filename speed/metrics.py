@@ -20,6 +20,7 @@ from synthetic import generate
 
 import catalog
 from catalog.open import blank, load
+from catalog.sources import places_of
 from collect.store import write_parquet
 
 OPEN = """
@@ -147,7 +148,7 @@ def main() -> None:
     if n <= 20_000_000:
         rows = blank()
         start = time.perf_counter()
-        load(rows, [root])
+        load(rows, places_of([root]))
         print(f"  {'load into memory, unpacked':46} {time.perf_counter() - start:8.2f} s")
         seconds = median(lambda: rows.execute("SELECT bit_xor(h) FROM (SELECT hash(x) AS h FROM task_metrics AS x)").fetchall(), 1)
         print(f"  {'task_metrics over rows, all pairs':46} {seconds:8.3f} s  x{seconds / base:.1f} of the scan")

@@ -70,6 +70,14 @@ def test_a_trend_draws_the_fitted_line_and_no_other():
     assert "parameters (2 distinct)" in str(spec)
 
 
+def test_a_grid_keeps_order_and_leaves_unknown_cells_empty():
+    """Rows and columns as they first come, also a row without any value; what is not known is not written."""
+    rows = [{"x": x, "y": y, "n": n} for y, *ns in (("late", 3, None), ("early", None, None)) for x, n in zip(("b", "a"), ns, strict=True)]
+    _, texts = drawn(charts.grid(rows, "x", "y", "n", "items", ".3~g"))
+    assert [text for text in texts if text in ("late", "early", "a", "b", "null", "NaN")] == ["b", "a", "late", "early"]
+    assert [text for text in texts if text == "3"] == ["3", "3"]  # its cell, and the end of the colours' scale
+
+
 def luminance(colour):
     """Relative luminance of WCAG 2."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]

@@ -13,7 +13,7 @@ from models import DEMO
 
 from catalog import CatalogError, connect
 from collect.__main__ import main
-from collect.claims import FOLDER, claim, claims
+from collect.claims import FOLDER, Claim, claim, claims
 from collect.engines.transformers import TransformersEngine
 
 SMALL = DEMO / "models" / "small-base"
@@ -97,17 +97,35 @@ def test_a_pass_that_another_process_holds_is_left_to_it(tmp_path, monkeypatch, 
     assert run(out) == 0 and len(list(out.glob("outcomes/*/*.parquet"))) == 4
 
 
+class Disk:
+    """A file on a disk with room for so many lines, shared with other files; half of the next one still fits."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, data):
+        self.room[0] -= 1
+        self.file.write(data if self.room[0] >= 0 else data[: len(data) // 2] if self.room[0] == -1 else b"")
+        self.file.flush()
+        if self.room[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_full_disk_while_noting(tmp_path, monkeypatch, capfd):
-    """No space for a result: an error that says so."""
-
-    def full(self, text, anew=False):
-        from collect.claims import unwritable
-
-        raise unwritable(self.path, OSError(errno.ENOSPC, "No space left on device"))
-
-    monkeypatch.setattr("collect.claims.Claim.write", full)
-    assert run(tmp_path / "runs") == 1
-    assert "the disk is full" in capfd.readouterr().err and not list((tmp_path / "runs").rglob("*.parquet"))
+    """No room for a result: refused, what was noted stays, also when there is still no room; with room the rest is asked."""
+    out, init, real, asked = tmp_path / "runs", Claim.__init__, TransformersEngine.score, []
+    monkeypatch.setattr(TransformersEngine, "score", lambda self, r, a, keep=None: asked.append(len(r)) or real(self, r, a, keep))
+    for room in ([2 + 3], [0]):  # for the headers of two passes and three results; for nothing
+        monkeypatch.setattr(Claim, "__init__", lambda self, path, file, header, room=room: init(self, path, Disk(file, room), header))
+        assert run(out) == 1
+        assert "the disk is full. Nothing is half-written; make room" in capfd.readouterr().err and not list(out.rglob("*.parquet"))
+    kept = sum(entry["n_results"] for entry in claims(out))
+    monkeypatch.setattr(Claim, "__init__", init)
+    assert run(out) == 0 and run(tmp_path / "whole") == 0
+    assert asked == [8, 5, 8] and kept == 3 and same(out, tmp_path / "whole")
 
 
 def test_dry_run_writes_nothing(tmp_path, capfd):

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 
 import pyarrow.parquet as pq
@@ -210,6 +211,38 @@ def test_needs_a_chat_template(tmp_path, capfd):
     assert "wants a chat template and" in capfd.readouterr().err and not (tmp_path / "r" / "outcomes").exists()
 
 
+def test_a_template_that_refuses(tmp_path, capfd):
+    """A chat template that does not take a lone user's message is named, before anything is written."""
+    copy = shutil.copytree(CHAT, tmp_path / "small-instruct")
+    (copy / "chat_template.jinja").write_text("{{ raise_exception('a system message first') }}")
+    assert run(tmp_path / "r", "--protocol", "cot", "--tasks", "world/sums", models=(copy,)) == 1
+    said = capfd.readouterr().err
+    assert "does not take a user's message (a system message first)" in said and not list(tmp_path.glob("r/**/*.parquet"))
+
+
+@pytest.mark.parametrize("style", ["option-text", "option-letter", "cot"])
+def test_too_long_is_recorded_not_wrong(tmp_path, style):
+    """An item beyond the model's context: status error with both lengths, correct NULL; its neighbour is measured."""
+    path = items_file(tmp_path / "i.jsonl", {"question": "Which? " * 600}, {"question": "Which?"})
+    args = ["--protocol", style, "--shots", "0", "--max-new-tokens", "3", "--items", str(path), "--out", str(tmp_path / "r")]
+    assert main(["run", "--models", str(SMALL), *args]) == 0
+    con = connect(tmp_path / "r")
+    (*long, why), (*short, _) = con.sql(
+        "SELECT DISTINCT item, correct IS NULL, status = 'error', reason FROM outcomes ORDER BY 1"
+    ).fetchall()
+    assert long == [0, True, True] and short == [1, False, False] and re.fullmatch(r"\d+ tokens, the model reads 512", why)
+
+
+def test_empty_answer_is_unread(tmp_path):
+    """Nothing generated: counted with the unreadable answers (format loss), and the reason says that it was empty."""
+    copy = shutil.copytree(SMALL, tmp_path / "m")
+    args = ["--protocol", "cot", "--stop", " ", "a", "e", "i", "o", "--max-new-tokens", "40", "--tasks", "world/sums", "--temperature", "0"]
+    assert run(tmp_path / "r", *args, models=(copy,)) == 0
+    con = connect(tmp_path / "r")
+    rows = con.sql("SELECT text, correct, predicted, status, reason FROM outcomes JOIN generations USING (run_id, item)").fetchall()
+    assert set(rows) == {("", False, None, "unparsed", "empty answer")}
+
+
 def test_same_weights_other_template_is_a_conflict(tmp_path, capfd):
     """The run is there, but was asked through another chat template: said, not skipped."""
     copy = shutil.copytree(CHAT, tmp_path / "small-instruct")
@@ -370,9 +403,9 @@ def test_names_hold_dots(tmp_path):
 
 
 def test_every_run_has_its_own_seed(tmp_path):
-    """A run's random numbers are its own, whatever is asked beside it: the stored seed is the run's id."""
+    """A run's random numbers are its own, whatever is asked beside it: the stored seed is the id of the run that the first rules read."""
     out = tmp_path / "r"
-    assert run(out, "--protocol", "cot", "--max-new-tokens", "2", *TASKS) == 0
+    assert run(out, "--protocol", "cot", "--max-new-tokens", "2", "--extraction", "1", *TASKS) == 0
     assert connect(out).sql("SELECT count(DISTINCT rng_seed), count(*) FROM runs WHERE rng_seed = run_id").fetchall() == [(2, 2)]
 
 

@@ -59,6 +59,7 @@ def test_as_committed(path):
     assert re.match(rf"# {path.name[:2]} .+\?", notebook.cells[0].source)
     assert notebook.cells[-1].source.startswith("## Try") and len(tried(notebook)) == 3
     assert len(checked(notebook)) >= 4 and all(text_of(cell).strip() for cell in checked(notebook))
+    assert all(text_of(cell).count("NULL") <= text_of(cell).count("│") / 4 for cell in checked(notebook))  # a query that finds nothing
     assert all(len(cell.source.splitlines()) <= 16 for cell in code)
 
 

@@ -133,7 +133,7 @@ def test_trouble_is_said(page):
         "Of 1 item in 1 task, 1 replicate, it lost <strong>100.0% [20.7, 100.0]</strong>" in words and "<strong>Unchecked</strong>" in words
     )
     assert "not to be ranked: Lone" in section and "No task moved with q below .05" in section
-    assert "own noise: Lone." in section and "how much is noise is not known" in section and "1 item forgotten" in section
+    assert "own noise: Lone." in section and "how much is noise is not known" in section and "1 item forgotten." in section
     words, section = section_of(page, "several")
     assert "Beyond luck: not known for these items" in words and "Not known beyond luck, tick only: Several" in section
     assert "No item was forgotten." in section

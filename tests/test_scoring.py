@@ -1,5 +1,6 @@
 """Option scoring is what one sequence at a time gives, however it is batched; what cannot be measured says why."""
 
+import itertools
 import random
 
 import pytest
@@ -107,19 +108,23 @@ def test_leading_spaces_and_empty_options(base):
     assert scored.logprobs == pytest.approx([plain_score(chat, text, o, add_special=False) for o in ("no", " ")], abs=1e-4)
 
 
-def test_no_number_is_no_answer(base):
-    """NaN logits: the item is not measured and says so, its neighbours are."""
-    requests = asked(n=4)
-    fine = base.score(requests, quiet)
-    at = base.questions(requests, 0)[0].shared[5]
-    table = base.model.get_input_embeddings().weight.data
-    kept = table[at].clone()
-    table[at] = float("nan")
-    scored = base.score(requests, quiet)
-    generated = base.generate([GenerateRequest(requests[0].prompt)], Sampling(1.0, 0.9, 4, (), 0), quiet)
-    table[at] = kept
-    assert scored[0].logprobs is None and "NaN" in scored[0].error and "NaN" in generated[0].error
-    assert [s.logprobs is None for s in base.score(requests, quiet)] == [False] * 4 and fine[0].logprobs
+@pytest.mark.parametrize("broken", ["nan", "inf"])
+def test_no_number_is_no_answer(base, broken):
+    """NaN or infinite logits: the item is not measured and says so, its neighbours in the batch are measured as ever."""
+    requests, sampling = asked(n=4), Sampling(1.0, 0.9, 4, (), 0)
+    prompts = [GenerateRequest(r.prompt, seed=n) for n, r in enumerate(requests)]
+    fine, texts = base.score(requests, quiet), base.generate(prompts, sampling, quiet)
+    known = set(itertools.chain(*(q.shared for q in base.questions(requests[1:], 0))))
+    bad = next(token for token in base.questions(requests, 0)[0].shared if token not in known)
+
+    def spoil(module, args, out):
+        return out.masked_fill((args[0] == bad)[..., None], float(broken))
+
+    hook = base.model.get_input_embeddings().register_forward_hook(spoil)
+    scored, generated = base.score(requests, quiet), base.generate(prompts, sampling, quiet)
+    hook.remove()
+    assert scored[0].logprobs is None and "NaN" in scored[0].error and "NaN" in generated[0].error and not generated[0].text
+    assert [s.logprobs for s in scored[1:]] == [pytest.approx(s.logprobs, abs=1e-4) for s in fine[1:]] and generated[1:] == texts[1:]
 
 
 def test_memory_runs_out_while_generating_and_scoring(base, monkeypatch):

@@ -23,6 +23,7 @@ class Encoder:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(located.folder, **options)
         except (OSError, ValueError, ImportError) as error:
             raise CatalogError(f"the tokenizer of {located.spec.where} does not load: {str(error).strip().splitlines()[0]}") from error
+        self.where = located.spec.where
         template = self.tokenizer.chat_template
         self.has_template = bool(template)
         self.chat_template_sha256 = hashlib.sha256(str(template).encode()).hexdigest() if template else None
@@ -45,8 +46,21 @@ class Encoder:
         return self.encode_all([text], special=not chat)[0]
 
     def templated(self, message: str) -> str:
-        """A user's message in the model's own chat template, up to where the answer begins."""
-        return str(self.tokenizer.apply_chat_template([{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True))
+        """A user's message in the model's own chat template, up to where the answer begins.
+
+        Raises:
+            CatalogError: The template does not take a lone user's message.
+        """
+        from jinja2 import TemplateError
+
+        talk = [{"role": "user", "content": message}]
+        try:
+            return str(self.tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True))
+        except TemplateError as error:
+            raise CatalogError(
+                f"the chat template of {self.where} does not take a user's message ({error}): "
+                "mend chat_template in its tokenizer, or ask with template = 'none'"
+            ) from error
 
     def questions(self, requests: Sequence[ScoreRequest], first: int) -> list[Encoded]:
         """Every request as token ids; the first has position `first`."""

@@ -18,7 +18,7 @@ from collect.engines.packing import out_of_memory, simple
 if TYPE_CHECKING:
     from collect.engines.transformers import TransformersEngine
 
-NO_NUMBER = "the model gave no number (NaN) for the next token"
+NO_NUMBER = "the model gave no number (NaN or infinite) for the next token"
 LIKELY = 512  # tokens looked at before all of them: with top_p, the rest is seldom drawn
 
 
@@ -129,7 +129,7 @@ class Generation:
         now = self.running
         if now is None or now.logits is None:
             return
-        broken = now.logits.isnan().any(-1).tolist()
+        broken = (~now.logits.amax(-1).isfinite()).tolist()  # NaN wins every maximum
         done, stay = [], []
         for n, token in enumerate(chosen(now.logits, self.sampling, [row.draws.random() for row in now.rows])):
             row = now.rows[n]
