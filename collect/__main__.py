@@ -210,6 +210,40 @@ def pair(args: argparse.Namespace) -> int:
     return 0
 
 
+def merge(args: argparse.Namespace) -> int:
+    """Merge two checkpoints of one architecture into a new model folder; config and tokenizer are A's."""
+    needs_torch("merge")
+    from collect.config import model_from_argument
+    from collect.shards import merge_folders
+
+    merge_folders(model_from_argument(args.a), model_from_argument(args.b), args.method, args.weight, args.out)
+    print(f"{args.out} is written. Next: collect run --models {args.out} ...", file=sys.stderr)
+    return 0
+
+
+def quantise(args: argparse.Namespace) -> int:
+    """Round a model's matrices to 8 or 4 bits, stored as floats that every engine loads, into a new model folder."""
+    needs_torch("quantise")
+    from collect.config import model_from_argument
+    from collect.shards import quantise_folder
+
+    quantise_folder(model_from_argument(args.model), args.bits, args.out)
+    print(f"{args.out} is written. Next: collect run --models {args.out} ...", file=sys.stderr)
+    return 0
+
+
+def needs_torch(command: str) -> None:
+    """Refuse a command where the extra is not installed.
+
+    Raises:
+        CatalogError: It is not.
+    """
+    from importlib.util import find_spec
+
+    if missing := next((name for name in ("torch", "safetensors") if find_spec(name) is None), None):
+        raise CatalogError(f"collect {command} needs {missing}, which is not installed: pip install 'forgetting-catalog[collect]'")
+
+
 def publish(args: argparse.Namespace) -> int:
     """Send what is new in a runs folder to a dataset on the Hub; a second call sends nothing."""
     from collect.publish import Told, plan
@@ -291,6 +325,22 @@ def add_hub_commands(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     p.add_argument(
         "--allow-found", nargs="+", default=[], metavar="TABLE.COLUMN", help="text there may look private: it is meant to be public"
     )
+
+
+def add_model_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The commands that make models of models."""
+    p = commands.add_parser("merge", help=merge.__doc__, description=merge.__doc__)
+    p.set_defaults(call=merge)
+    for name, weight in (("a", 0), ("b", 1)):
+        p.add_argument(name, metavar=name.upper(), help=f"model at weight {weight}: folder or Hub id; ID=PATH names it in the catalog")
+    p.add_argument("--method", choices=["lerp", "slerp"], default="lerp", help="along the line or the arc; default: lerp")
+    p.add_argument("--weight", type=float, required=True, help="of B, between 0 and 1")
+    p.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder")
+    p = commands.add_parser("quantise", help=quantise.__doc__, description=quantise.__doc__)
+    p.set_defaults(call=quantise)
+    p.add_argument("model", metavar="MODEL", help="folder or Hub id; ID=PATH names it in the catalog")
+    p.add_argument("--bits", type=int, choices=[8, 4], required=True, help="8: one scale a row; 4: one scale each 32 of a row")
+    p.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder")
 
 
 def add_status_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -383,6 +433,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--data-examples", type=int, help="training examples between the two")
     p.add_argument("--data-tokens", type=int, help="training tokens between the two")
     p.add_argument("--id", help="name of the pair; default: 'before -> after'")
+    add_model_commands(commands)
     add_hub_commands(commands)
     return top
 
