@@ -10,7 +10,7 @@ from catalog.errors import CatalogError
 if TYPE_CHECKING:
     from collect.config import Plan
     from collect.engines import Engine
-    from collect.models import Located
+    from collect.models import Located, ModelSpec
     from collect.publishing.settling import Sent
     from collect.run import MakeEngine
 
@@ -110,8 +110,10 @@ def show(columns: list[str], rows: list[list[Any]]) -> None:
 # of collect/importers/detect.py, which is not imported for a line of help
 FORMAT_NAMES = ("lm-eval", "lm-eval-v0.3", "lighteval", "inspect", "every-eval-ever", "openai-jsonl", "table")
 # options a plan takes the place of
-ASKED = ("models", "protocol", "temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop",
-         "replicates", "examples", "match", "extraction")  # fmt: skip
+MODELS = ("models", "lineage", "revisions")
+HOW = ("temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop", "replicates", "examples",
+       "match", "extraction")  # fmt: skip
+ASKED = (*MODELS, "protocol", *HOW)
 # of collect/protocols.py and collect/extract, which are not imported for a line of help
 STYLE_NAMES = ("option-text", "option-letter", "cot", "cot-line", "direct")
 RULE_VERSIONS = ("1", "2")
@@ -133,23 +135,39 @@ def engine_maker(args: argparse.Namespace) -> "MakeEngine":
     return make
 
 
+def models_of(args: argparse.Namespace) -> "tuple[list[ModelSpec], list[dict[str, Any]]]":
+    """The models the options name, and the pairs of --lineage: from the one other model to each checkpoint, else from the first."""
+    from collect.config import model_from_argument
+    from collect.lineages import Lineage, expanded
+
+    models = [model_from_argument(m) for m in args.models or []]
+    if not args.lineage:
+        if args.revisions:
+            raise CatalogError("--revisions are those of a Hub id: add --lineage ORG/NAME")
+        return models, []
+    name = Path(args.lineage).expanduser().resolve().name
+    checkpoints, pairs = expanded(Lineage(name, args.lineage, tuple(args.revisions or ()), start=models[0] if len(models) == 1 else None))
+    return models + checkpoints, pairs
+
+
 def plan_of(args: argparse.Namespace) -> "Plan":
     """The plan from a TOML file, or from the options."""
-    from collect.config import SHIPPED_ITEMS, Plan, model_from_argument, read_plan
+    from collect.config import SHIPPED_ITEMS, Plan, read_plan
     from collect.protocols import Ask
 
     if args.plan:
         if ignored := [f"--{name.replace('_', '-')}" for name in ASKED if getattr(args, name) is not None]:
             raise CatalogError(f"a plan says how to ask: leave away {', '.join(ignored)}, or write it into {args.plan}")
         plan = read_plan(args.plan)
-    elif args.models:
-        told = {name: getattr(args, name) for name in ASKED if name not in ("models", "protocol") and getattr(args, name) is not None}
+    elif args.models or args.lineage:
+        told = {name: getattr(args, name) for name in HOW if getattr(args, name) is not None}
         if args.stop:
             told["stop"] = tuple(s.replace("\\n", "\n") for s in args.stop)
         asks = [Ask(style=style, **told) for style in args.protocol or ["option-text"]]
-        plan = Plan([model_from_argument(m) for m in args.models], asks, [SHIPPED_ITEMS])
+        models, pairs = models_of(args)
+        plan = Plan(models, asks, [SHIPPED_ITEMS], pairs=pairs)
     else:
-        raise CatalogError("nothing to run: give a plan (collect run plan.toml) or --models FOLDER [--items FILE.jsonl]")
+        raise CatalogError("nothing to run: give a plan (collect run plan.toml), --models FOLDER or --lineage FOLDER [--items FILE.jsonl]")
     if args.items:
         plan.items = args.items
     plan.tasks = args.tasks or plan.tasks
@@ -375,6 +393,8 @@ def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     p.set_defaults(call=run)
     p.add_argument("plan", nargs="?", type=Path, help="TOML file with models, pairs, protocols (docs/collecting.md)")
     p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
+    p.add_argument("--lineage", metavar="FOLDER", help="checkpoint-<step> folders of one training run; or a Hub id with --revisions")
+    p.add_argument("--revisions", nargs="+", metavar="REVISION", help="of the Hub id given as --lineage: step1000 step2000")
     p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
     p.add_argument("--tasks", nargs="+", help="only these: of the items, or of benchmarks (collect tasks): arc, 'mmlu/high_school_*'")
     p.add_argument("--from-jsonl", type=Path, metavar="FOLDER", help="read benchmarks from FOLDER/BENCHMARK/*.jsonl, not from the Hub")
