@@ -316,7 +316,7 @@ def compact(args: argparse.Namespace) -> int:
         return told_what_was_sent(compact_dataset(Dataset(args.repo, args.revision, args.pr, may_create=False)), args.repo)
     from collect.compact import compact as write
 
-    write(args.source, args.out)
+    write([args.source], args.out)
     print(f"{args.source} compacted into {args.out}", file=sys.stderr)
     return 0
 

@@ -149,12 +149,18 @@ def span(rng: random.Random) -> Question:
     return Question(f"A voyage lasted from {told[0]} to {told[1]}. How many days lie between the two dates?", way, str(n), near(rng, n))
 
 
+def named(language: str, what: str) -> dict[str, str]:
+    """Names by code in a language: of 'territories' or 'currencies' (CLDR)."""
+    from babel import Locale
+
+    return {str(code): str(name) for code, name in getattr(Locale(language), what).items()}
+
+
 def currency(rng: random.Random) -> Question:
     """What one pays with somewhere (CLDR)."""
-    from babel import Locale
     from babel.numbers import get_territory_currencies
 
-    names, money = Locale("en").territories, Locale("en").currencies
+    names, money = named("en", "territories"), named("en", "currencies")
     used = {code: found[0] for code in names if len(code) == 2 and code.isalpha() and (found := get_territory_currencies(code))}
     code = rng.choice(sorted(used))
     answer = money[used[code]]
@@ -165,10 +171,8 @@ def currency(rng: random.Random) -> Question:
 
 def exonym(rng: random.Random) -> Question:
     """A country's name in another language (CLDR)."""
-    from babel import Locale
-
     language = rng.choice(sorted(LANGUAGES))
-    names, there = Locale("en").territories, Locale(language).territories
+    names, there = named("en", "territories"), named(language, "territories")
     codes = sorted(c for c in names if len(c) == 2 and c.isalpha() and c in there and there[c] != names[c])
     code, *others = rng.sample(codes, 4)
     return Question(f"What is {names[code]} called in {LANGUAGES[language]}?", f"Speakers of {LANGUAGES[language]} say {there[code]}.",
