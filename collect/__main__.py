@@ -10,7 +10,7 @@ from catalog.errors import CatalogError
 if TYPE_CHECKING:
     from collect.config import Plan
     from collect.engines import Engine
-    from collect.models import Located
+    from collect.models import Located, ModelSpec
     from collect.publishing.settling import Sent
     from collect.run import MakeEngine
 
@@ -110,8 +110,10 @@ def show(columns: list[str], rows: list[list[Any]]) -> None:
 # of collect/importers/detect.py, which is not imported for a line of help
 FORMAT_NAMES = ("lm-eval", "lm-eval-v0.3", "lighteval", "inspect", "every-eval-ever", "openai-jsonl", "table")
 # options a plan takes the place of
-ASKED = ("models", "protocol", "temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop",
-         "replicates", "examples", "match", "extraction")  # fmt: skip
+MODELS = ("models", "lineage", "revisions")
+HOW = ("temperature", "top_p", "max_new_tokens", "shots", "answer_with", "option_order", "template", "stop", "replicates", "examples",
+       "match", "extraction")  # fmt: skip
+ASKED = (*MODELS, "protocol", *HOW)
 # of collect/protocols.py and collect/extract, which are not imported for a line of help
 STYLE_NAMES = ("option-text", "option-letter", "cot", "cot-line", "direct")
 RULE_VERSIONS = ("1", "2")
@@ -133,23 +135,39 @@ def engine_maker(args: argparse.Namespace) -> "MakeEngine":
     return make
 
 
+def models_of(args: argparse.Namespace) -> "tuple[list[ModelSpec], list[dict[str, Any]]]":
+    """The models the options name, and the pairs of --lineage: from the one other model to each checkpoint, else from the first."""
+    from collect.config import model_from_argument
+    from collect.lineages import Lineage, expanded
+
+    models = [model_from_argument(m) for m in args.models or []]
+    if not args.lineage:
+        if args.revisions:
+            raise CatalogError("--revisions are those of a Hub id: add --lineage ORG/NAME")
+        return models, []
+    name = Path(args.lineage).expanduser().resolve().name
+    checkpoints, pairs = expanded(Lineage(name, args.lineage, tuple(args.revisions or ()), start=models[0] if len(models) == 1 else None))
+    return models + checkpoints, pairs
+
+
 def plan_of(args: argparse.Namespace) -> "Plan":
     """The plan from a TOML file, or from the options."""
-    from collect.config import SHIPPED_ITEMS, Plan, model_from_argument, read_plan
+    from collect.config import SHIPPED_ITEMS, Plan, read_plan
     from collect.protocols import Ask
 
     if args.plan:
         if ignored := [f"--{name.replace('_', '-')}" for name in ASKED if getattr(args, name) is not None]:
             raise CatalogError(f"a plan says how to ask: leave away {', '.join(ignored)}, or write it into {args.plan}")
         plan = read_plan(args.plan)
-    elif args.models:
-        told = {name: getattr(args, name) for name in ASKED if name not in ("models", "protocol") and getattr(args, name) is not None}
+    elif args.models or args.lineage:
+        told = {name: getattr(args, name) for name in HOW if getattr(args, name) is not None}
         if args.stop:
             told["stop"] = tuple(s.replace("\\n", "\n") for s in args.stop)
         asks = [Ask(style=style, **told) for style in args.protocol or ["option-text"]]
-        plan = Plan([model_from_argument(m) for m in args.models], asks, [SHIPPED_ITEMS])
+        models, pairs = models_of(args)
+        plan = Plan(models, asks, [SHIPPED_ITEMS], pairs=pairs)
     else:
-        raise CatalogError("nothing to run: give a plan (collect run plan.toml) or --models FOLDER [--items FILE.jsonl]")
+        raise CatalogError("nothing to run: give a plan (collect run plan.toml), --models FOLDER or --lineage FOLDER [--items FILE.jsonl]")
     if args.items:
         plan.items = args.items
     plan.tasks = args.tasks or plan.tasks
@@ -210,6 +228,40 @@ def pair(args: argparse.Namespace) -> int:
     return 0
 
 
+def merge(args: argparse.Namespace) -> int:
+    """Merge two checkpoints of one architecture into a new model folder; config and tokenizer are A's."""
+    needs_torch("merge")
+    from collect.config import model_from_argument
+    from collect.shards import merge_folders
+
+    merge_folders(model_from_argument(args.a), model_from_argument(args.b), args.method, args.weight, args.out)
+    print(f"{args.out} is written. Next: collect run --models {args.out} ...", file=sys.stderr)
+    return 0
+
+
+def quantise(args: argparse.Namespace) -> int:
+    """Round a model's matrices to 8 or 4 bits, stored as floats that every engine loads, into a new model folder."""
+    needs_torch("quantise")
+    from collect.config import model_from_argument
+    from collect.shards import quantise_folder
+
+    quantise_folder(model_from_argument(args.model), args.bits, args.out)
+    print(f"{args.out} is written. Next: collect run --models {args.out} ...", file=sys.stderr)
+    return 0
+
+
+def needs_torch(command: str) -> None:
+    """Refuse a command where the extra is not installed.
+
+    Raises:
+        CatalogError: It is not.
+    """
+    from importlib.util import find_spec
+
+    if missing := next((name for name in ("torch", "safetensors") if find_spec(name) is None), None):
+        raise CatalogError(f"collect {command} needs {missing}, which is not installed: pip install 'forgetting-catalog[collect]'")
+
+
 def publish(args: argparse.Namespace) -> int:
     """Send what is new in a runs folder to a dataset on the Hub; a second call sends nothing."""
     from collect.publish import Told, plan
@@ -264,7 +316,7 @@ def compact(args: argparse.Namespace) -> int:
         return told_what_was_sent(compact_dataset(Dataset(args.repo, args.revision, args.pr, may_create=False)), args.repo)
     from collect.compact import compact as write
 
-    write(args.source, args.out)
+    write([args.source], args.out)
     print(f"{args.source} compacted into {args.out}", file=sys.stderr)
     return 0
 
@@ -291,6 +343,22 @@ def add_hub_commands(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     p.add_argument(
         "--allow-found", nargs="+", default=[], metavar="TABLE.COLUMN", help="text there may look private: it is meant to be public"
     )
+
+
+def add_model_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The commands that make models of models."""
+    p = commands.add_parser("merge", help=merge.__doc__, description=merge.__doc__)
+    p.set_defaults(call=merge)
+    for name, weight in (("a", 0), ("b", 1)):
+        p.add_argument(name, metavar=name.upper(), help=f"model at weight {weight}: folder or Hub id; ID=PATH names it in the catalog")
+    p.add_argument("--method", choices=["lerp", "slerp"], default="lerp", help="along the line or the arc; default: lerp")
+    p.add_argument("--weight", type=float, required=True, help="of B, between 0 and 1")
+    p.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder")
+    p = commands.add_parser("quantise", help=quantise.__doc__, description=quantise.__doc__)
+    p.set_defaults(call=quantise)
+    p.add_argument("model", metavar="MODEL", help="folder or Hub id; ID=PATH names it in the catalog")
+    p.add_argument("--bits", type=int, choices=[8, 4], required=True, help="8: one scale a row; 4: one scale each 32 of a row")
+    p.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder")
 
 
 def add_status_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -325,6 +393,8 @@ def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     p.set_defaults(call=run)
     p.add_argument("plan", nargs="?", type=Path, help="TOML file with models, pairs, protocols (docs/collecting.md)")
     p.add_argument("--models", nargs="+", metavar="MODEL", help="folder, .gguf file or Hub id; ID=PATH names it in the catalog")
+    p.add_argument("--lineage", metavar="FOLDER", help="checkpoint-<step> folders of one training run; or a Hub id with --revisions")
+    p.add_argument("--revisions", nargs="+", metavar="REVISION", help="of the Hub id given as --lineage: step1000 step2000")
     p.add_argument("--items", nargs="+", type=Path, help=".jsonl files or folders; default: the shipped set")
     p.add_argument("--tasks", nargs="+", help="only these: of the items, or of benchmarks (collect tasks): arc, 'mmlu/high_school_*'")
     p.add_argument("--from-jsonl", type=Path, metavar="FOLDER", help="read benchmarks from FOLDER/BENCHMARK/*.jsonl, not from the Hub")
@@ -383,6 +453,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--data-examples", type=int, help="training examples between the two")
     p.add_argument("--data-tokens", type=int, help="training tokens between the two")
     p.add_argument("--id", help="name of the pair; default: 'before -> after'")
+    add_model_commands(commands)
     add_hub_commands(commands)
     return top
 

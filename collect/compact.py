@@ -1,5 +1,6 @@
-"""Turn a runs folder of many small files into a catalog of few: outcomes of one model in one file."""
+"""Turn runs folders of many small files into one catalog of few: outcomes of one model in one file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,15 @@ from collect.store import folder_of, write_whole
 BY_MODEL = ("outcomes", "option_scores")  # texts stay where they were generated
 
 
-def compact(source: Path, out: Path) -> None:
-    """Write what `source` holds as few sorted files, without generated texts.
+def compact(sources: Sequence[Path], out: Path) -> None:
+    """Write what the folders hold as few sorted files, without generated texts.
 
     Raises:
-        CatalogError: `out` exists and is not empty, or `source` is no sound catalog.
+        CatalogError: `out` exists and is not empty, or the sources together are no sound catalog.
     """
     if out.exists() and any(p for p in out.rglob("*.parquet") if p.parent.name != "categories"):
         raise CatalogError(f"{out} is not empty: compact into a new folder")
-    con = connect(source)
+    con = connect(*sources)
     con.read_parquet(str(PUBLISHED)).select(columns_of("published_results")).create_view("package")
     others = {"categories": "WHERE map <> 'paper'", "published_results": "EXCEPT FROM package"}  # the package brings these itself
     for table, key in {**SMALL_TABLES, "samples": "itemset_id, item", "published_results": "ALL"}.items():

@@ -6,14 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from catalog.errors import CatalogError
+from collect.lineages import Lineage, expanded
 from collect.models import DESCRIPTION, ModelSpec
 from collect.protocols import Ask
 
 SHIPPED_ITEMS = Path(__file__).parent / "demo" / "items.jsonl"
-TOP = ("items", "tasks", "from_jsonl", "limit", "sample", "skip_bad", "skip_behavioural", "replicates", "models", "pairs", "protocols",
-       "contributor")  # fmt: skip
+TOP = ("items", "tasks", "from_jsonl", "limit", "sample", "skip_bad", "skip_behavioural", "replicates", "models", "lineages", "pairs",
+       "protocols", "contributor")  # fmt: skip
 PAIR = ("before", "after", "pair_id", "regime", "data_examples", "data_tokens", "source")
 MODEL = ("name", "path", "hub", "revision", "id", "size_b", *DESCRIPTION)
+OF_ALL = ("family", "kind", "stage_task", "recipe", "quantisation")  # what a lineage tells of each of its checkpoints
+LINEAGE = (
+    "name",
+    "path",
+    "hub",
+    "revisions",
+    "steps",
+    "start",
+    "size_b",
+    "tokens_per_step",
+    "examples_per_step",
+    "regime",
+    "source",
+    *OF_ALL,
+)
 
 
 @dataclass
@@ -60,9 +76,11 @@ def read_plan(path: Path) -> Plan:
     known(path, "the top", data, TOP)
     base = path.parent
     models = [model_of(path, row, base) for row in data.get("models", [])]
+    checkpoints, pairs = checkpoints_of(path, data, models)
+    models += checkpoints
     names = [m.name for m in models]
     if not models or len(set(names)) != len(names):
-        raise CatalogError(f"{path}: wanted [[models]], each with its own name; found {names or 'none'}")
+        raise CatalogError(f"{path}: wanted [[models]] or [[lineages]], each with its own name; found {names or 'none'}")
     for pair in data.get("pairs", []):
         known(path, "[[pairs]]", pair, PAIR)
         if missing := [str(pair.get(end)) for end in ("before", "after") if pair.get(end) not in names]:
@@ -72,7 +90,7 @@ def read_plan(path: Path) -> Plan:
     if "limit" in data and "sample" in data:
         raise CatalogError(f"{path}: limit and sample mean the same, items per task: keep one")
     if data.get("skip_behavioural"):
-        only_with_base(models, data.get("pairs", []))
+        only_with_base(models, pairs + data.get("pairs", []))
     return Plan(
         models,
         asks,
@@ -80,7 +98,7 @@ def read_plan(path: Path) -> Plan:
         data.get("tasks", []),
         data.get("limit", data.get("sample")),
         data.get("skip_bad", False),
-        data.get("pairs", []),
+        pairs + data.get("pairs", []),
         data.get("contributor"),
         base / Path(data["from_jsonl"]).expanduser() if "from_jsonl" in data else None,
     )
@@ -120,6 +138,11 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def is_counts(value: Any) -> bool:
+    """A list of whole numbers from 0."""
+    return isinstance(value, list) and all(map(is_count, value))
+
+
 def is_number(value: Any) -> bool:
     """A number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -139,12 +162,15 @@ WANTED = {
     is_text: "a text",
     is_texts: "a list of texts",
     is_count: "a whole number from 0",
+    is_counts: "a list of whole numbers from 0",
     is_number: "a number",
     is_switch: "true or false",
     is_tables: "tables in double brackets",
 }
 TYPES = {
-    **dict.fromkeys(("items", "tasks", "stop", "parents", "kinds"), is_texts), **dict.fromkeys(("models", "pairs", "protocols"), is_tables),
+    **dict.fromkeys(("items", "tasks", "stop", "parents", "kinds", "revisions"), is_texts),
+    **dict.fromkeys(("models", "lineages", "pairs", "protocols"), is_tables), "steps": is_counts,
+    **dict.fromkeys(("tokens_per_step", "examples_per_step"), is_count),
     **dict.fromkeys(("limit", "sample", "replicates", "step", "shots", "max_new_tokens", "data_examples", "data_tokens"), is_count),
     **dict.fromkeys(("temperature", "top_p", "size_b"), is_number), **dict.fromkeys(("skip_bad", "skip_behavioural"), is_switch),
 }  # fmt: skip
@@ -158,6 +184,34 @@ def model_of(path: Path, row: dict[str, Any], base: Path) -> ModelSpec:
     where = str(base / Path(row["path"]).expanduser()) if "path" in row else row["hub"]
     described = {key: row[key] for key in DESCRIPTION if key in row}
     return ModelSpec(where, row.get("name", ""), row.get("id"), row.get("revision"), described, row.get("size_b"))
+
+
+def checkpoints_of(path: Path, data: dict[str, Any], models: list[ModelSpec]) -> tuple[list[ModelSpec], list[dict[str, Any]]]:
+    """The models and pairs of all [[lineages]] entries."""
+    known_models = {model.name: model for model in models}
+    checkpoints: list[ModelSpec] = []
+    pairs: list[dict[str, Any]] = []
+    for row in data.get("lineages", []):
+        known(path, "[[lineages]]", row, LINEAGE)
+        if "name" not in row or ("path" in row) == ("hub" in row) or ("hub" in row) != bool(row.get("revisions")):
+            raise CatalogError(f"{path}: [[lineages]] {row.get('name', '?')} wants a name, and either path or hub with revisions = [...]")
+        if "start" in row and row["start"] not in known_models:
+            raise CatalogError(f"{path}: [[lineages]] starts from {row['start']}, which is not among the models: {', '.join(known_models)}")
+        found = expanded(
+            Lineage(
+                row["name"],
+                str(path.parent / Path(row["path"]).expanduser()) if "path" in row else row["hub"],
+                tuple(row.get("revisions", ())),
+                tuple(row.get("steps", ())),
+                known_models.get(row.get("start", "")),
+                row.get("size_b"),
+                {key: row[key] for key in OF_ALL if key in row},
+                {key: row[key] for key in ("regime", "source") if key in row},
+                {what: row[f"{what}_per_step"] for what in ("tokens", "examples") if f"{what}_per_step" in row},
+            )
+        )
+        checkpoints, pairs = checkpoints + found[0], pairs + found[1]
+    return checkpoints, pairs
 
 
 def ask_of(path: Path, row: dict[str, Any], replicates: int) -> Ask:

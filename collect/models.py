@@ -1,8 +1,9 @@
 """Find a model, name it by its content, refuse what cannot be loaded safely. Loads no weights."""
 
 import hashlib
+import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from catalog.errors import CatalogError
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json", "spiece.model")
 DESCRIPTION = ("family", "kind", "parents", "lineage", "step", "stage_task", "recipe", "quantisation")
+FACTS = "catalog_model.json"  # in a folder that collect merge or quantise wrote: what the table models says of it
 
 
 @dataclass
@@ -28,7 +30,16 @@ class ModelSpec:
     behavioural: bool = True
 
     def __post_init__(self) -> None:
-        self.name = self.name or Path(self.where).name.removesuffix(".gguf")  # names hold dots: Qwen2.5-0.5B
+        self.name = self.name or name_of(Path(self.where))
+
+
+def name_of(path: Path) -> str:
+    """A model's name by its path: the folder's; of a Trainer's `checkpoint-100` the run's too, as `run-100`."""
+    name = path.name.removesuffix(".gguf")  # names hold dots: Qwen2.5-0.5B
+    if step := re.fullmatch(r"checkpoint-(\d+)", name):
+        run = path.expanduser().absolute().parent.name
+        return f"{run}-{step[1]}" if run else name
+    return name
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,8 @@ def locate(spec: ModelSpec) -> Located:
         return Located(path.parent, path.name, spec.model_id or local_id(spec.name, [path]), spec)
     if path.is_dir():
         weights = checked_weights(path)
-        return Located(path, None, spec.model_id or local_id(spec.name, weights), spec)
+        told = replace(spec, description={**facts_of(path), **spec.description})
+        return Located(path, None, spec.model_id or local_id(spec.name, weights), told)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", spec.where) and not spec.where.startswith("."):
         return from_hub(spec)
     raise CatalogError(f"no model at {spec.where}: wanted a folder with config.json, a .gguf file or a Hub id such as org/name")
@@ -76,6 +88,24 @@ def checked_weights(folder: Path) -> list[Path]:
     if not any((folder / name).exists() for name in TOKENIZER_FILES):
         raise CatalogError(f"{folder} has no tokenizer: save it beside the weights (tokenizer.save_pretrained(folder))")
     return weights
+
+
+def facts_of(folder: Path) -> dict[str, Any]:
+    """What a folder made by `collect merge` or `collect quantise` says of itself: parents, recipe, quantisation.
+
+    Raises:
+        CatalogError: The file is no JSON object.
+    """
+    path = folder / FACTS
+    if not path.exists():
+        return {}
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CatalogError(f"{path} is not JSON ({error}): make the model again, or remove the file") from error
+    if not isinstance(told, dict):
+        raise CatalogError(f"{path} wants an object with parents, recipe, quantisation; found {told!r:.60}")
+    return {key: told[key] for key in DESCRIPTION if key in told}
 
 
 def local_id(name: str, weights: list[Path]) -> str:

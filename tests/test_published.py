@@ -47,7 +47,7 @@ def test_file_holds_the_source():
 
 def test_every_catalog_has_them_once(tmp_path):
     """A user's folder, two folders, a folder with a copy of the figures: 1,001 rows each."""
-    compact(SHIPPED, tmp_path / "own")
+    compact([SHIPPED], tmp_path / "own")
     assert not (tmp_path / "own" / "published_results").exists()
     shutil.copytree(SHIPPED, tmp_path / "copy")
     for folders in (["own"], ["copy"], ["own", "copy"]):
@@ -60,7 +60,7 @@ def test_own_figures_are_added_and_kept(tmp_path):
     shutil.copytree(SHIPPED, tmp_path / "a")
     own = {"paper": "mine", "metric": "forgetting", "value": 1.0}
     write_table(tmp_path / "a" / "published_results" / "mine.parquet", "published_results", [own])
-    compact(tmp_path / "a", tmp_path / "b")
+    compact([tmp_path / "a"], tmp_path / "b")
     assert connect(tmp_path / "b").sql("SELECT count(*), count(*) FILTER (paper = 'mine') FROM published_results").fetchall() == [(1002, 1)]
     write_table(tmp_path / "a" / "published_results" / "mine.parquet", "published_results", [published_rows()[0] | {"value": 99.0}])
     with pytest.raises(CatalogError, match=r"more than one row: published_results: arXiv 2510\.17776, 2, Instruction Tuning"):

@@ -1,7 +1,7 @@
-"""Make `catalog/data/`, the catalog that comes with the package, from a runs folder.
+"""Make `catalog/data/`, the catalog that comes with the package, from runs folders.
 
-`collect run collect/demo/demo.toml --out build/demo`, the same with more.toml, then
-`python -m collect.recipes.shipped_data build/demo`: few sorted files without texts, and the paper's map of categories
+`collect run collect/demo/demo.toml --out build/demo`, the same with more.toml, the small map (docs/small_map.md), then
+`python -m collect.recipes.shipped_data build/demo build/map/runs`: few sorted files without texts, and the paper's map of categories
 (paper_categories.csv: the task lists of arXiv 2510.17776, tasks it leaves out are in no category), and the figures of
 published.py.
 """
@@ -9,6 +9,7 @@ published.py.
 import csv
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from catalog.open import SHIPPED
@@ -24,11 +25,11 @@ def paper_map() -> list[dict[str, str]]:
     return sorted((row for row in rows if not row["category"].startswith("(")), key=lambda row: row["task_id"])
 
 
-def main(source: Path) -> None:
+def main(sources: Sequence[Path]) -> None:
     """Replace the shipped catalog."""
     fresh = SHIPPED.with_name("data.new")
     shutil.rmtree(fresh, ignore_errors=True)
-    compact(source, fresh)
+    compact(sources, fresh)
     write_table(fresh / "categories" / "paper.parquet", "categories", paper_map())
     write_published(fresh)
     shutil.rmtree(SHIPPED, ignore_errors=True)
@@ -36,4 +37,4 @@ def main(source: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main([Path(argument) for argument in sys.argv[1:]])
