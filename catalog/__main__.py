@@ -246,6 +246,13 @@ LIMITS = {
 EXPORTS = ("every-eval-ever", "lm-eval")
 
 
+def add_sandbox_options(p: argparse.ArgumentParser) -> None:
+    """The options of a stranger's query."""
+    p.add_argument("--sandbox", action="store_true", help="untrusted SQL: reads, without files or network, within limits (docs/sandbox.md)")
+    for name, (of, default) in LIMITS.items():
+        p.add_argument(f"--max-{name.replace('_', '-')}", type=of, metavar="N", help=f"of --sandbox: {default}")
+
+
 def parser() -> argparse.ArgumentParser:
     """Every command with its options."""
     about = "Which items a model forgot in post-training, which it gained, and how much of it is luck."
@@ -272,10 +279,7 @@ def parser() -> argparse.ArgumentParser:
     p = command(query, "table", "csv", "json", "parquet")
     p.add_argument("sql", help='one statement, for example "FROM pair_metrics"')
     p.add_argument("--out", type=Path, help="write to this file")
-    p.add_argument("--sandbox", action="store_true", help="untrusted SQL: reads, without files or network, within limits (docs/sandbox.md)")
-    for name, (of, default) in LIMITS.items():
-        help_ = f"of --sandbox: {default}"
-        p.add_argument(f"--max-{name.replace('_', '-')}", type=of, metavar="N", help=help_)
+    add_sandbox_options(p)
     p = command(compare, "csv", "json")
     p.add_argument("--text", action="store_true", help="the blocks of a terminal in a pipe, too")
     command(pairs, "table", "csv", "json")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -59,7 +60,7 @@ class Sandbox:
         self.close()
 
     def close(self) -> int | None:
-        """End the process. Returns how it ended, where it did so by itself."""
+        """End the process. Returns how it ended, where it had done so by itself."""
         if self.process is None:
             return None
         code = self.process.poll()
@@ -88,8 +89,13 @@ class Sandbox:
         process = self.process or self.start()
         try:
             answer, refusal = ask(process, {"sql": sql, "kind": kind, "width": width}, time.monotonic() + self.limits.seconds)
-        except (TimeoutError, EOFError) as error:
-            raise CatalogError(self.why_ended(isinstance(error, TimeoutError), self.close())) from None
+        except TimeoutError:
+            self.close()
+            raise CatalogError(self.why_ended(late=True)) from None
+        except EOFError:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+            raise CatalogError(self.why_ended(code=self.close())) from None
         except BaseException:  # interrupted, perhaps: what is in the pipe belongs to no later question
             self.close()
             raise
@@ -115,7 +121,7 @@ class Sandbox:
             raise CatalogError(refusal)
         return self.process
 
-    def why_ended(self, late: bool, code: int | None) -> str:
+    def why_ended(self, late: bool = False, code: int | None = None) -> str:
         """Why the process is gone, and what helps."""
         if late or code == -signal.SIGXCPU:
             return f"query ran past {self.limits.seconds:g} s and was stopped: ask for less (WHERE, LIMIT), or allow more: --max-seconds"

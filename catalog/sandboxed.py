@@ -25,6 +25,8 @@ HARMLESS = frozenset(
     ("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "histogram", "histogram_values",
      "duckdb_columns", "duckdb_tables", "duckdb_views", "duckdb_functions", "duckdb_types", "pragma_table_info")
 )  # fmt: skip
+REFUSED = frozenset(("json_serialize_plan", "write_log"))  # functions: plans SQL given as text; fills a log
+PATHS = frozenset(("duckdb_databases", "pragma_database_list"))  # views that tell where files lie
 QUERIES = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))  # that change nothing
 SETTINGS = (
     "autoinstall_known_extensions = false", "autoload_known_extensions = false", "allow_community_extensions = false",
@@ -68,10 +70,10 @@ def opened(sources: list[str]) -> duckdb.DuckDBPyConnection:
     from catalog.open import connect
 
     con = connect(*sources)
-    con.execute("SELECT * FROM test_all_types()").fetchmany(1)
-    con.execute("SELECT 1").fetchall()
+    rows = con.execute("SELECT COLUMNS(* EXCLUDE (date, timestamp, timestamp_tz)), now(), chr(8364) FROM test_all_types()").fetchall()
+    columns = [name for name, *_ in con.description or []]
     for kind in ("table", "csv", "json"):
-        write_text(["a"], [[1.5]], kind, io.StringIO(), 80)
+        write_text(columns, rows, kind, io.StringIO(), 80)
     parquet(con.sql("SELECT 1 AS a").to_arrow_table())
     return con
 
@@ -135,6 +137,10 @@ def refuse_unsafe(con: duckdb.DuckDBPyConnection, sql: str, harmless: frozenset[
             raise CatalogError(f"the sandbox only reads: {kind.removesuffix('_QUERY_NODE')} inside WITH is refused")
         if kind == "TABLE_FUNCTION" and (name := str(node["function"].get("function_name")).lower()) not in harmless:
             raise CatalogError(f"the sandbox has no table function {name}: it reads no file and runs no SQL given as text")
+        if node.get("class") == "FUNCTION" and (name := str(node.get("function_name")).lower()) in REFUSED:
+            raise CatalogError(f"the sandbox has no function {name}")
+        if kind == "BASE_TABLE" and (name := str(node.get("table_name")).lower()) in PATHS:
+            raise CatalogError(f"the sandbox has no view {name}: it tells nothing of files")
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:
@@ -160,7 +166,7 @@ def answered(con: duckdb.DuckDBPyConnection, question: dict[str, Any], task: dic
         result = con.execute(question["sql"])
         columns = [name for name, *_ in con.description or []]
         if question["kind"] == "parquet":
-            data = parquet(limited(result.to_arrow_reader(task["rows"] + 1).read_all(), task["rows"]))
+            data = parquet(limited(arrow(result, task["rows"] + 1), task["rows"]))
         else:
             rows = limited(result.fetchmany(task["rows"] + 1), task["rows"])
             text = io.StringIO()
@@ -169,11 +175,22 @@ def answered(con: duckdb.DuckDBPyConnection, question: dict[str, Any], task: dic
     finally:
         con.abort()
         con.execute("ROLLBACK")
-    if len(data) > task["result_mb"] * 2**20:
-        raise CatalogError(
-            f"the result has {len(data) / 2**20:,.1f} MB, the sandbox gives {task['result_mb']:g}: ask for less, or allow more: --max-result-mb"
-        )
+    size, most = len(data) / 2**20, task["result_mb"]
+    if size > most:
+        raise CatalogError(f"the result has {size:,.1f} MB, the sandbox gives {most:g}: ask for less, or allow more: --max-result-mb")
     return data
+
+
+def arrow(result: duckdb.DuckDBPyConnection, most: int) -> pa.Table:
+    """The first rows of a result, not the whole of it."""
+    reader: pa.RecordBatchReader = result.to_arrow_reader(min(most, 2048))
+    batches, n = [], 0
+    for batch in reader:
+        batches.append(batch)
+        n += len(batch)
+        if n >= most:
+            break
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def limited(rows: Any, most: int) -> Any:
