@@ -5,6 +5,7 @@ tried once more, alone, on a new worker, and set aside with its traceback after 
 """
 
 import gc
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from collect.storage import Storage
 from collect.store import check_folder, merge_pairs, run_file
 from collect.work import Item, Schedule
 
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
 PAIRS = "pairs/pairs.parquet"
 
 
@@ -266,7 +268,7 @@ def finished(crew: Crew, schedule: Schedule, ready: Any, number: int, item: Item
     except faults.RayActorError as error:
         what, why = "was lost", f"its worker was lost: {error}"
     except faults.RayTaskError as error:
-        what, why = "failed", error.traceback_str
+        what, why = "failed", COLOUR.sub("", str(error))  # with the traceback of the worker
     else:
         counts.done, counts.elsewhere = counts.done + written, counts.elsewhere + elsewhere
         return item.jobs
