@@ -74,7 +74,7 @@ class Turner:
         while found := re.search(r"\(lambda (\w+): ", text):
             end = closing(text, found.start())
             text = f"{text[: found.start()]}{found[1]} -> ({text[found.end() : end]}){text[end + 1 :]}"
-        return self.glot.parse_one(text, read="duckdb")
+        return self.glot.parse_one(re.sub(r"= ANY ?\(", "IN (", text), read="duckdb")
 
     def fill_in(self, tree: Any, arguments: dict[str, Any]) -> None:
         """Put arguments in the place of parameters."""
@@ -212,9 +212,6 @@ class Turner:
         exp = self.exp
         for call in list(tree.find_all(exp.Length)):
             call.replace(exp.Anonymous(this="size", expressions=[call.this]))
-        for query in list(tree.find_all(exp.SetOperation)):  # Spark reads no second pair of parentheses around a set operation
-            while isinstance(query.parent, exp.Paren | exp.Subquery) and isinstance(query.parent.parent, exp.In | exp.Subquery | exp.Paren):
-                query.parent.replace(query)
         for call in reversed(list(tree.find_all(exp.Anonymous))):  # the innermost first
             word, inside = call.name.lower(), [a.sql(dialect="spark") for a in call.expressions]
             if word in WORDS:

@@ -147,7 +147,7 @@ def engine_maker(args: argparse.Namespace) -> "EngineChoice":
     """How to make an engine, as the options say."""
     from collect.engines.choice import EngineChoice
 
-    return EngineChoice(args.device, args.dtype, args.trust_remote_code)
+    return EngineChoice(args.engine, args.device, args.dtype, args.trust_remote_code)
 
 
 def plan_of(args: argparse.Namespace) -> "Plan":
@@ -366,6 +366,7 @@ def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     p.add_argument("--workers", type=int, metavar="N", help="of --ray: how many; default: one a GPU, without GPUs as many as CPUs")
     p.add_argument("--cpus-per-worker", type=float, default=1, metavar="N", help="of --ray; default: 1")
+    p.add_argument("--engine", choices=["transformers", "vllm"], default="transformers", help="what runs the models; default: transformers")
     p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
     p.add_argument("--dtype", help="float32, bfloat16, float16")
     p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")

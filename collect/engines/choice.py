@@ -11,6 +11,7 @@ from collect.models import Located
 class EngineChoice:
     """How to make an engine for a model: torch is imported when the first is made, after items and models were found sound."""
 
+    name: str = "transformers"
     device: str | None = None
     dtype: str | None = None
     trust_remote_code: bool = False
@@ -23,6 +24,13 @@ class EngineChoice:
         """
         try:
             from collect.device import place
+
+            if self.name == "vllm":
+                from collect.engines.vllm import VllmEngine, hardware_of
+
+                hardware = hardware_of(self.device)
+                dtype = self.dtype or ("float32" if hardware.startswith("cpu") else "bfloat16")
+                return VllmEngine(located, dtype, hardware, self.trust_remote_code)
             from collect.engines.transformers import TransformersEngine
         except ModuleNotFoundError as error:
             raise CatalogError(
