@@ -268,3 +268,51 @@ def turned(con: duckdb.DuckDBPyConnection) -> tuple[dict[str, str], dict[str, st
         except (turner.glot.errors.SqlglotError, duckdb.Error, ValueError) as error:
             failed[name] = str(error).strip().splitlines()[0]
     return turner.done, failed
+
+
+COLUMNS = """
+SELECT string_agg(if(data_type LIKE 'ENUM%', format('CAST("{0}" AS VARCHAR) AS "{0}"', column_name), format('"{}"', column_name)), ', '
+                  ORDER BY column_index) FROM duckdb_columns() WHERE table_name = $1 AND NOT internal"""
+
+
+def write(con: duckdb.DuckDBPyConnection, out: Path) -> list[str]:
+    """Write every table as Parquet and the views as Spark SQL.
+
+    Args:
+        con: An open catalog, not a packed one.
+        out: Folder for TABLE.parquet and views.sql; made where missing.
+
+    Returns:
+        Why views that did not turn did not.
+    """
+    statements, failed = turned(con)
+    out.mkdir(parents=True, exist_ok=True)
+    for table in TABLES:
+        ((columns,),) = con.execute(COLUMNS, [table]).fetchall()
+        con.sql(f"SELECT {columns} FROM {table}").write_parquet(str(out / f"{table}.parquet"), overwrite=True)
+    tables = [f"CREATE OR REPLACE TEMPORARY VIEW {t} AS SELECT * FROM parquet.`{(out / t).resolve()}.parquet`" for t in TABLES]
+    views = [f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}" for name, sql in statements.items()]
+    (out / "views.sql").write_text(";\n\n".join([*tables, *views]) + ";\n", encoding="utf-8")
+    return [f"{name} is left out: {why}" for name, why in failed.items()]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status as of `catalog`."""
+    from catalog.open import connect
+
+    parser = argparse.ArgumentParser(prog="python -m catalog.spark", description="Write a catalog's tables and views for Spark.")
+    parser.add_argument("--from", dest="sources", action="append", metavar="FOLDER", help="catalog folder; default: the shipped one")
+    parser.add_argument("--out", type=Path, required=True, help="folder for Parquet files and views.sql")
+    args = parser.parse_args(argv)
+    try:
+        for line in write(connect(*(args.sources or []), packed=False), args.out):
+            print(f"note: {line}", file=sys.stderr)
+    except CatalogError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"wrote {len(TABLES)} tables and {args.out / 'views.sql'}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
