@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 import catalog
-from catalog.spark import VIEWS, write
+from catalog.spark import TABLES, VIEWS, write
 
 
 def session() -> Any:
@@ -37,12 +37,14 @@ def session() -> Any:
     return spark
 
 
-def begin(spark: Any, con: duckdb.DuckDBPyConnection, folder: Path) -> list[str]:
-    """Make the views in Spark; returns what did not turn."""
-    failed = write(con, folder)
-    for statement in (folder / "views.sql").read_text(encoding="utf-8").rstrip().rstrip(";").split(";\n\n"):
-        spark.sql(statement)
-    return failed
+def begin(spark: Any, con: duckdb.DuckDBPyConnection, folder: Path, views: Sequence[str]) -> None:
+    """Make views in Spark, each computed once into Parquet: plans of views over views over views grow beyond measure."""
+    queries = write(con, folder, views)
+    for name in TABLES:
+        spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    for name, sql in queries.items():
+        spark.sql(sql).write.mode("overwrite").parquet(str(folder / "views" / name))
+        spark.read.parquet(str(folder / "views" / name)).createOrReplaceTempView(name)
 
 
 def key(row: Sequence[Any]) -> list[tuple[int, Any]]:
@@ -97,8 +99,7 @@ def main() -> None:
     con = catalog.connect(*args.source, packed=False)
     with tempfile.TemporaryDirectory() as folder:
         spark = session()
-        for line in begin(spark, con, Path(folder)):
-            print(line)
+        begin(spark, con, Path(folder), args.views)
         table(spark, con, args.views)
         spark.stop()
 

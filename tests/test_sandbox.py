@@ -139,7 +139,7 @@ LONG = {
     "one call that is not interrupted": "SELECT length(printf('%{}d', 1))",
     "a lambda": "SELECT sum(list_reduce(range(1000 + i % 9), lambda x, y: x + y)) FROM range({}0) t(i)",
 }
-FAST = ("a sleep", "a series")
+FAST = ("a sleep",)
 
 
 @pytest.mark.parametrize("name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in LONG])
@@ -163,7 +163,7 @@ def test_the_process_ends_by_itself():
         with pytest.raises(CatalogError, match=r"query ended its process \(signal 9\), most likely for want of memory"):
             sandbox.query("SELECT 1")
         assert sandbox.why_ended(code=-24).startswith("query ran past 60 s")
-        assert sandbox.query("SELECT 1 AS a") == b"a\r\n1\r\n"
+        assert sandbox.process is None
 
 
 LOCKED = ("copy to", "copy of a query", "attach a file", "load", "install", "set", "pragma with a value", "read_csv", "read_text", "glob",
@@ -194,21 +194,22 @@ def tried(call):
 calls = [lambda: con.execute("FROM read_text('/etc/hostname')"), lambda: con.execute("COPY (SELECT 1) TO 'alone.csv'"),
          lambda: con.execute("ATTACH 'alone.duckdb'"), lambda: socket.socket(), lambda: open("/etc/hostname"),
          lambda: mmap.mmap(-1, 2 * 10**9)]
-if sys.argv[1] == "limited":
-    limit_process(50)
-    print("noise")
-print(json.dumps([tried(call) for call in calls]), file=answers, flush=True)
+free = [tried(call) for call in calls]
+con.execute("DETACH alone")
+for name in os.listdir("."):
+    os.remove(name)
+limit_process(50)
+print("noise")
+limited = [tried(call) for call in calls]
+print(json.dumps([free, limited]), file=answers, flush=True)
 """
 
 
 def test_the_systems_limits_alone(tmp_path):
     """Were DuckDB's locks open, the system refuses files, sockets and memory; without limits all of it works."""
-    said = {}
-    for how in ("limited", "free"):
-        done = subprocess.run([sys.executable, "-c", ALONE, how], capture_output=True, check=True, cwd=tmp_path, env=path())
-        said[how] = json.loads(done.stdout)
-        assert bool(list(tmp_path.iterdir())) == (how == "free")
-    assert set(said["free"]) == {"worked"} and "worked" not in said["limited"]
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, check=True, cwd=tmp_path, env=path())
+    free, limited = json.loads(done.stdout)
+    assert set(free) == {"worked"} and "worked" not in limited and not list(tmp_path.iterdir())
 
 
 def path():
@@ -231,10 +232,8 @@ def test_answers(sandbox, tmp_path, capsysbinary):
     for bad, reason in (("SELEC 1", "SQL: syntax error"), ("FROM no_view", "catalog tables")):
         with pytest.raises(CatalogError, match=reason):
             sandbox.query(bad)
-    assert main(["query", "--sandbox", "COPY models TO 'x'", "--out", str(tmp_path / "never")]) == 1
-    assert b"error: the sandbox answers SELECT" in capsysbinary.readouterr().err
     assert main(["query", "--sandbox", "SELECT 1", "--from", "ORG/NAME", "--no-download"]) == 1
-    assert main(["query", "--sandbox", "SELECT 1", "--from", str(tmp_path / "nothing")]) == 1
+    assert main(["query", "--sandbox", "SELECT 1", "--from", str(tmp_path / "nothing"), "--out", str(tmp_path / "never")]) == 1
     assert main(["query", "--sandbox", "SELECT 1", "--max-rows", "0"]) == 1
     assert b"a limit of the sandbox is more than 0" in capsysbinary.readouterr().err and not (tmp_path / "never").exists()
     with pytest.raises(SystemExit, match="2"):

@@ -43,8 +43,9 @@ def test_spark_says_the_same(tmp_path, monkeypatch):
     con.execute("DELETE FROM pairs WHERE pair_id NOT LIKE 'large-base%'; UPDATE models SET lineage = NULL")
     spark = session()
     try:
-        assert begin(spark, con, tmp_path) == []
-        for view in ("run_pairs", "transition_counts", "task_replicates", "pair_metrics"):
+        views = ("run_pairs", "transition_counts", "task_replicates", "pair_metrics")
+        begin(spark, con, tmp_path, views)
+        for view in views:
             ours, theirs, largest, wrong = compared(spark, con, view)
             assert ours == theirs > 0 and largest < 1e-9 and not wrong, view
     finally:
