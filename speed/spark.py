@@ -9,7 +9,7 @@ import argparse
 import math
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,19 @@ def session() -> Any:
     return spark
 
 
-def begin(spark: Any, con: duckdb.DuckDBPyConnection, folder: Path, views: Sequence[str]) -> None:
-    """Make views in Spark, each computed once into Parquet: plans of views over views over views grow beyond measure."""
+def made(spark: Any, con: duckdb.DuckDBPyConnection, folder: Path, views: Sequence[str]) -> Iterator[str]:
+    """Make views in Spark, each computed once into Parquet: plans of views over views over views grow beyond measure.
+
+    Yields:
+        Names, as they are made.
+    """
     queries = write(con, folder, views)
     for name in TABLES:
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     for name, sql in queries.items():
         spark.sql(sql).write.mode("overwrite").parquet(str(folder / "views" / name))
         spark.read.parquet(str(folder / "views" / name)).createOrReplaceTempView(name)
+        yield name
 
 
 def key(row: Sequence[Any]) -> list[tuple[int, Any]]:
@@ -99,8 +104,7 @@ def main() -> None:
     con = catalog.connect(*args.source, packed=False)
     with tempfile.TemporaryDirectory() as folder:
         spark = session()
-        begin(spark, con, Path(folder), args.views)
-        table(spark, con, args.views)
+        table(spark, con, (name for name in made(spark, con, Path(folder), args.views) if name in args.views))
         spark.stop()
 
 

@@ -176,7 +176,7 @@ def test_without_ray(monkeypatch, capfd):
 
 
 PLAN = """
-tasks = ["world/provinces", "world/seas", "world/stars", "medicine/parts"]
+tasks = ["world/provinces", "world/seas", "world/stars", "world/remedies"]
 limit = {limit}
 {models}
 [[protocols]]
