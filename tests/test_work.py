@@ -206,7 +206,8 @@ def on_ray(plan, out):
 
 def killed_in_the_middle(process, out):
     """Kill a worker that has noted a few results. Returns what it was at."""
-    for _ in range(1200):
+    until = time.monotonic() + 150  # Ray takes its time on a busy machine
+    while time.monotonic() < until:
         for entry in claims(out) if (out / FOLDER).exists() else []:
             if entry["state"] == "running" and entry["n_results"] >= 3:
                 os.kill(entry["pid"], signal.SIGKILL)
@@ -227,7 +228,7 @@ def test_a_worker_killed_in_the_middle(tmp_path):
     plan, out = plan_file(tmp_path, [DEMO / "models" / name for name in FOUR[:2]], 40), tmp_path / "runs"
     process = on_ray(plan, out)
     killed = killed_in_the_middle(process, out)
-    _, said = process.communicate(timeout=200)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert re.search(rf"worker \d was lost at \d+ runs of {re.escape(killed['model_id'])}: tried again", said)
     assert not (out / FOLDER).exists() and not (out / "set-aside").exists()
@@ -244,7 +245,7 @@ def test_a_poisoned_run_is_set_aside(tmp_path):
         (broken / path.name).write_bytes(path.read_bytes()[: 300_000 if path.suffix == ".safetensors" else None])
     plan, out = plan_file(tmp_path, [broken, DEMO / "models" / "small-domain"], 4), tmp_path / "runs"
     process = on_ray(plan, out.as_uri())
-    _, said = process.communicate(timeout=200)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 1 and "runs were set aside: their tracebacks are in" in said, said
     files = list((out / "set-aside").glob("*.txt"))
     assert len(files) == 4 * (1 + 3) and all("SafetensorError" in path.read_text() for path in files)
