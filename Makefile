@@ -4,11 +4,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-slow lab notebooks lint clean
+.PHONY: help demo test test-slow test-cluster lab notebooks lint clean
 help:
 	@echo "make demo       run the main job on the tiny models that come with the project (build/demo)"
 	@echo "make test       ruff, mypy, tests; offline, on CPU"
 	@echo "make test-slow  tests that need minutes or the 93 MB model wheel"
+	@echo "make test-cluster  tests on Ray and Spark (some 700 MB more, and Java 17)"
 	@echo "make lab        JupyterLab on the notebooks"
 	@echo "make notebooks  run the notebooks again and keep their outputs"
 
@@ -45,6 +46,10 @@ test: lint
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
+
+test-cluster: .venv/.dev
+	$(PIP) --editable '.[ray,spark]' 'pyspark>=4.1'
+	$(BIN)/pytest -m slow tests/test_work.py tests/test_spark.py
 
 # JupyterLab hides the charts of a notebook it does not trust until it is run
 lab: .venv/.lab

@@ -1,6 +1,7 @@
 """Command line of `catalog`: reads catalogs, never writes to one."""
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +55,12 @@ def tables(args: argparse.Namespace) -> int:
 
 
 def query(args: argparse.Namespace) -> int:
-    """Run one SQL statement: a table on a terminal, CSV in a pipe."""
+    """Run one SQL statement: a table on a terminal, CSV in a pipe; with --sandbox also a stranger's."""
+    limits = {name: value for name in LIMITS if (value := getattr(args, f"max_{name}")) is not None}
+    if args.sandbox:
+        return query_sandboxed(args, limits)
+    if limits:
+        parser().error("query: --max-... are limits of --sandbox: add it")
     import duckdb
 
     from catalog.output import write
@@ -67,6 +73,27 @@ def query(args: argparse.Namespace) -> int:
         write(relation, args.format, args.out)
     except duckdb.Error as error:
         raise CatalogError(f"SQL: {error}\nTables and views: catalog tables") from error
+    return 0
+
+
+def query_sandboxed(args: argparse.Namespace, limits: dict[str, float]) -> int:
+    """Have a process without files, network or Python answer; write the whole answer or nothing."""
+    from catalog.sandbox import Limits, printable
+    from catalog.sandbox import query as answer
+
+    shown = sys.stdout.isatty() and args.out is None
+    kind = args.format or ("table" if shown else "csv")
+    if not args.download:
+        raise CatalogError("--sandbox has no network: leave out --no-download, or download first (catalog download ORG/NAME)")
+    if kind == "parquet" and shown:
+        raise CatalogError("Parquet is no text for a terminal: name a file with --out FILE.parquet, or pipe it")
+    width = shutil.get_terminal_size().columns if shown else 200
+    data = answer(args.sources or [], args.sql, kind, Limits(**limits), width)  # type: ignore[arg-type]
+    if args.out:
+        args.out.write_bytes(data)
+    else:
+        sys.stdout.buffer.write(printable(data) if shown else data)
+        sys.stdout.flush()
     return 0
 
 
@@ -208,8 +235,22 @@ def notebook(args: argparse.Namespace) -> int:
     return 0
 
 
+# of catalog/sandbox.py, which is not imported for a line of help
+LIMITS = {
+    "seconds": (float, "time of the query; default: 10"),
+    "memory_mb": (int, "memory of it; default: 1024"),
+    "rows": (int, "rows of the result; default: 10000"),
+    "result_mb": (float, "size of the result; default: 10"),
+}
 # of catalog/export.py, which is not imported for a line of help
 EXPORTS = ("every-eval-ever", "lm-eval")
+
+
+def add_sandbox_options(p: argparse.ArgumentParser) -> None:
+    """The options of a stranger's query."""
+    p.add_argument("--sandbox", action="store_true", help="untrusted SQL: reads, without files or network, within limits (docs/sandbox.md)")
+    for name, (of, default) in LIMITS.items():
+        p.add_argument(f"--max-{name.replace('_', '-')}", type=of, metavar="N", help=f"of --sandbox: {default}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -238,6 +279,7 @@ def parser() -> argparse.ArgumentParser:
     p = command(query, "table", "csv", "json", "parquet")
     p.add_argument("sql", help='one statement, for example "FROM pair_metrics"')
     p.add_argument("--out", type=Path, help="write to this file")
+    add_sandbox_options(p)
     p = command(compare, "csv", "json")
     p.add_argument("--text", action="store_true", help="the blocks of a terminal in a pipe, too")
     command(pairs, "table", "csv", "json")

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import duckdb
 from rich.console import Console
@@ -73,14 +73,17 @@ def write(relation: duckdb.DuckDBPyRelation, kind: str | None, out: Path | None 
     rows = relation.fetchall()
     target = out.open("w", encoding="utf-8", newline="") if out else sys.stdout
     try:
-        if kind == "table":
-            print_table(columns, rows, console=Console(file=target, width=200) if out else None)
-        elif kind == "csv":
-            csv.writer(target).writerows([columns, *rows])
-        else:
-            target.write(
-                json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False, indent=1) + "\n"
-            )
+        write_text(columns, rows, kind, target, 200 if out else None)
     finally:
         if out:
             target.close()
+
+
+def write_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], kind: str, target: TextIO, width: int | None) -> None:
+    """Rows as a table of so many columns of text (None: of the terminal), CSV or JSON."""
+    if kind == "table":
+        print_table(columns, rows, console=Console(file=target, width=width) if width else None)
+    elif kind == "csv":
+        csv.writer(target).writerows([columns, *rows])
+    else:
+        target.write(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False, indent=1) + "\n")

@@ -9,10 +9,9 @@ from catalog.errors import CatalogError
 
 if TYPE_CHECKING:
     from collect.config import Plan
-    from collect.engines import Engine
-    from collect.models import Located, ModelSpec
+    from collect.engines.choice import EngineChoice
+    from collect.models import ModelSpec
     from collect.publishing.settling import Sent
-    from collect.run import MakeEngine
 
 
 def run(args: argparse.Namespace) -> int:
@@ -23,12 +22,40 @@ def run(args: argparse.Namespace) -> int:
 
     if args.dry_run:
         return show_dry_run(args)
-    done, there, elsewhere = collect(plan_of(args), args.out, engine_maker(args), Console(stderr=True))
+    if args.ray is not None:
+        return run_on_ray(args)
+    if "://" in str(args.out):
+        raise CatalogError(f"--out {args.out}: only --ray writes to a URL; name a folder, and send it with collect publish")
+    from collect.work import shard_named
+
+    shard = shard_named(args.shard) if args.shard else None
+    done, there, elsewhere = collect(plan_of(args), Path(args.out), engine_maker(args), Console(stderr=True), shard)
+    return told_of_runs(args, done, there, elsewhere)
+
+
+def run_on_ray(args: argparse.Namespace) -> int:
+    """Run the plan on the workers of a Ray cluster."""
+    from rich.console import Console
+
+    if args.shard:
+        raise CatalogError("--ray shares the work out itself: leave out --shard")
+    from collect.on_ray import Cluster, collect_on_ray
+
+    cluster = Cluster(args.ray, args.workers, args.cpus_per_worker)
+    counts = collect_on_ray(plan_of(args), str(args.out), engine_maker(args), Console(stderr=True), cluster)
+    status = told_of_runs(args, counts.done, counts.there, counts.elsewhere, counts.aside)
+    if counts.aside:
+        print(f"{counts.aside} runs were set aside: their tracebacks are in {args.out}/set-aside", file=sys.stderr)
+    return 1 if counts.aside else status
+
+
+def told_of_runs(args: argparse.Namespace, done: int, there: int, elsewhere: int, aside: int = 0) -> int:
+    """Say what came of a call."""
     if elsewhere:
         print(f"{elsewhere} runs are being collected by another process: collect status {args.out}", file=sys.stderr)
     if done:
         print(f"{done} runs collected into {args.out}, {there} were there already. Next: catalog pairs --from {args.out}", file=sys.stderr)
-    elif not elsewhere:
+    elif not elsewhere and not aside:
         print(f"nothing to do: all {there} runs are in {args.out}", file=sys.stderr)
     return 0
 
@@ -43,7 +70,7 @@ def show_dry_run(args: argparse.Namespace) -> int:
     if not estimate.away(plan):
         from collect.dry_run import COLUMNS, dry_run
 
-        show(COLUMNS, dry_run(plan, args.out, engine_maker(args), Console(stderr=True)))
+        show(COLUMNS, dry_run(plan, Path(args.out), engine_maker(args), Console(stderr=True)))
         return 0
     rows = estimate.estimated(plan)
     show(estimate.COLUMNS, rows)
@@ -119,20 +146,11 @@ STYLE_NAMES = ("option-text", "option-letter", "cot", "cot-line", "direct")
 RULE_VERSIONS = ("1", "2")
 
 
-def engine_maker(args: argparse.Namespace) -> "MakeEngine":
-    """How to make an engine; torch is imported when the first is made, after items and models were found sound."""
+def engine_maker(args: argparse.Namespace) -> "EngineChoice":
+    """How to make an engine, as the options say."""
+    from collect.engines.choice import EngineChoice
 
-    def make(located: "Located") -> "Engine":
-        try:
-            from collect.device import place
-            from collect.engines.transformers import TransformersEngine
-        except ModuleNotFoundError as error:
-            raise CatalogError(
-                f"collect run needs {error.name}, which is not installed: pip install 'forgetting-catalog[collect]'"
-            ) from error
-        return TransformersEngine(located, place(args.device, args.dtype), args.trust_remote_code)
-
-    return make
+    return EngineChoice(args.engine, args.device, args.dtype, args.trust_remote_code)
 
 
 def models_of(args: argparse.Namespace) -> "tuple[list[ModelSpec], list[dict[str, Any]]]":
@@ -399,7 +417,7 @@ def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     p.add_argument("--tasks", nargs="+", help="only these: of the items, or of benchmarks (collect tasks): arc, 'mmlu/high_school_*'")
     p.add_argument("--from-jsonl", type=Path, metavar="FOLDER", help="read benchmarks from FOLDER/BENCHMARK/*.jsonl, not from the Hub")
     p.add_argument("--protocol", nargs="+", choices=STYLE_NAMES, help="default: option-text; `collect protocols` shows them")
-    p.add_argument("--out", type=Path, default=Path("runs"), help="catalog folder; default: runs")
+    p.add_argument("--out", default="runs", help="catalog folder; with --ray also a URL (s3://...); default: runs")
     p.add_argument("--dry-run", action="store_true", help="ask a few questions, print runs, tokens, time and memory, write nothing")
     p.add_argument("--limit", type=int, help="items per task, the same for every model")
     p.add_argument("--replicates", type=int, help="of sampled protocols")
@@ -413,6 +431,13 @@ def add_run_command(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     p.add_argument("--match", choices=["auto", "exact", "numeric"], help="how free-form answers are compared")
     p.add_argument("--extraction", choices=RULE_VERSIONS, help="version of the rules that read answers; default: the newest")
     p.add_argument("--template", choices=["auto", "none", "model"], help="chat template; auto: generation uses the model's if it has one")
+    p.add_argument("--shard", metavar="I/N", help="only the I-th of N equal shares: for arrays of jobs (docs/scale.md)")
+    p.add_argument(
+        "--ray", nargs="?", const="local", metavar="ADDRESS", help="on the workers of a Ray cluster; without ADDRESS: on this machine"
+    )
+    p.add_argument("--workers", type=int, metavar="N", help="of --ray: how many; default: one a GPU, without GPUs as many as CPUs")
+    p.add_argument("--cpus-per-worker", type=float, default=1, metavar="N", help="of --ray; default: 1")
+    p.add_argument("--engine", choices=["transformers", "vllm"], default="transformers", help="what runs the models; default: transformers")
     p.add_argument("--device", help="cpu, cuda, cuda:1, mps; default: the best there is")
     p.add_argument("--dtype", help="float32, bfloat16, float16")
     p.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")

@@ -4,6 +4,7 @@ No network, no model, no item of a benchmark is read. Everything in capitals bel
 tasks hold is in benchmarks/constants.csv.
 """
 
+import heapq
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ COLUMNS = ["model", "size_b", "task", "setting", "replicate", "items", "read_tok
 READ_PER_S, NEW_PER_S, AT_B = 20_000, 2_500, 7.0
 # mean tokens of a generated answer with a chain of thought, by kind of model; of another kind as of 'instruct'
 NEW_TOKENS = {"base": 200, "instruct": 350, "merged": 2_000, "reasoning": 4_000}
+GPUS = (8, 64)
 DIRECT_TOKENS = 4  # of an answer without one
 FRAME_TOKENS = 40  # instruction, template, letters
 WORKED_TOKENS = 150  # of one of our own worked examples
@@ -144,11 +146,20 @@ def size_b(spec: ModelSpec) -> float:
     return spec.size_b if spec.size_b is not None else float(found[-1])
 
 
+def hours_on(rows: Sequence[Sequence[Any]], n_gpus: int) -> float:
+    """Hours until the last of several GPUs is done, each collecting whole runs, the longest first."""
+    ends = [0.0] * n_gpus
+    for hours in sorted((row[8] for row in rows), reverse=True):
+        heapq.heapreplace(ends, ends[0] + hours)
+    return max(ends)
+
+
 def closing(rows: Sequence[Sequence[Any]]) -> str:
-    """Totals and assumptions in two lines."""
+    """Totals, hours on several GPUs, and assumptions, a line each."""
     read, new, hours = (sum(row[at] for row in rows) for at in (6, 7, 8))
     models, tasks = (len({row[at] for row in rows}) for at in (0, 2))
     return (
         f"{len(rows):,} runs of {models} models on {tasks} tasks: {read / 1e9:.2f} billion tokens read, {new / 1e9:.2f} billion generated, "
-        f"{hours:,.0f} GPU-hours, those collected already included\n{ASSUMED}"
+        f"{hours:,.0f} GPU-hours, those collected already included\n"
+        f"on {', '.join(f'{n} GPUs {hours_on(rows, n):,.0f} hours' for n in GPUS)}, without loading models\n{ASSUMED}"
     )

@@ -21,6 +21,7 @@ from collect.passes import pass_name, run_group
 from collect.protocols import LETTERS, Ask, Protocol
 from collect.shots import with_examples
 from collect.store import check_folder, merge_pairs, read_card, run_file
+from collect.work import Shard, share
 
 MakeEngine = Callable[[Located], Engine]
 GROUP = 512  # items asked together, unless one task has more
@@ -113,7 +114,7 @@ def missing_of(out: Path, job: Job, engine: Engine) -> tuple[Protocol, ...]:
     return tuple(missing)
 
 
-def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) -> tuple[int, int, int]:
+def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console, shard: Shard | None = None) -> tuple[int, int, int]:
     """Collect every run of the plan that is not there yet and that no other process is collecting.
 
     Args:
@@ -121,6 +122,7 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
         out: Catalog folder; made where missing.
         make_engine: Gives the engine for a located model; weights load only if a run is missing.
         console: Where progress goes (stderr).
+        shard: Only this share of the passes.
 
     Returns:
         Number of runs collected, of runs that were there already, and of runs that another process is collecting.
@@ -132,6 +134,7 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
     settings = check_folder(out)
     located = [locate(spec) for spec in plan.models]
     pairs = pair_rows(plan.pairs, {m.spec.name: m.model_id for m in located})
+    mine = names_in(shard, [job for m in located for job in jobs_of(m, make_engine(m), sets, plan.asks)]) if shard else None
     done = there = elsewhere = 0
     with progress_bar(console) as progress:
         bar = progress.add_task("", total=None)
@@ -139,6 +142,7 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
             engine = make_engine(model)
             wanted = jobs_of(model, engine, sets, plan.asks)
             check_settings(wanted, settings)
+            wanted = [job for job in wanted if mine is None or pass_name(job) in mine]
             jobs = [(job, missing_of(out, job, engine)) for job in wanted]
             todo = [(job, protocols) for job, protocols in jobs if protocols]
             for job in (job for job, protocols in jobs if not protocols):
@@ -153,12 +157,17 @@ def collect(plan: Plan, out: Path, make_engine: MakeEngine, console: Console) ->
                 written, others = run_group(out, group, engine, plan.contributor, lambda n: progress.advance(bar, n))
                 done, elsewhere = done + written, elsewhere + others
             progress.update(bar, visible=bool(todo))
-    if not done + there + elsewhere:
+    if not done + there + elsewhere and not shard:
         free = ", ".join(itemset.task_id for itemset in sets if any(item.answer == "free" for item in itemset.items))
         raise CatalogError(f"nothing to ask: options cannot be scored in tasks with free-form items ({free}). Ask them with --protocol cot")
     merge_pairs(out, pairs)
     tidy(out)
     return done, there, elsewhere
+
+
+def names_in(shard: Shard, jobs: Sequence[Job]) -> set[str]:
+    """Names of the passes of a share."""
+    return {pass_name(job) for job in share(jobs, shard)}
 
 
 def check_settings(jobs: Sequence[Job], settings: dict[str, str]) -> None:

@@ -75,6 +75,9 @@ def test_by_hand():
     ]
     assert found[2][8] == round(seconds / 3600, 4) and found[0][1] == 14
     assert "4 runs of 1 models on 1 tasks" in estimate.closing(found)
+    assert estimate.hours_on(found, 2) == found[2][8] + found[0][8] and estimate.hours_on(found, 1) == pytest.approx(
+        sum(row[8] for row in found)
+    )
 
 
 def test_the_total_in_the_docs(plan):
