@@ -383,8 +383,15 @@ CREATE MACRO transition_rows(before_model, after_model, kinds) AS TABLE
 WITH compared AS MATERIALIZED (
     SELECT *, row_number() OVER () AS pair_no
     FROM run_pairs_of(before_model, after_model) WHERE list_contains(kinds, kind)),
-b AS (SELECT c.pair_no, o.* FROM compared AS c JOIN run_outcomes AS o ON o.run_id = c.before_run),
-a AS (SELECT c.pair_no, o.* FROM compared AS c JOIN run_outcomes AS o ON o.run_id = c.after_run)
+told AS MATERIALIZED (  -- first, or DuckDB joins all outcomes of the catalog to their items
+    SELECT run_id, item, correct, predicted, status, status IN ('ok', 'lenient') AS parsed FROM outcomes
+    WHERE run_id IN (SELECT before_run FROM compared UNION ALL SELECT after_run FROM compared)),
+b AS (
+    SELECT c.pair_no, s.sample_key, s.answer, s.n_options, o.*
+    FROM compared AS c JOIN told AS o ON o.run_id = c.before_run JOIN samples AS s ON s.itemset_id = c.before_itemset AND s.item = o.item),
+a AS (
+    SELECT c.pair_no, s.sample_key, s.answer, s.n_options, o.*
+    FROM compared AS c JOIN told AS o ON o.run_id = c.after_run JOIN samples AS s ON s.itemset_id = c.after_itemset AND s.item = o.item)
 SELECT c.* EXCLUDE (pair_no, n_common, n_before, n_after), sample_key, coalesce(b.answer, a.answer) AS answer,
        coalesce(b.n_options, a.n_options) AS n_options,
        b.correct AS before_correct, a.correct AS after_correct, b.predicted AS before_predicted,
