@@ -414,7 +414,7 @@ COMMENT ON VIEW transitions IS 'What happened to every item of every declared pa
 -- Counting does not join items: 60 items of one stratum (task, answer kind, number of options) are the bits of one word,
 -- in the order of their sample_keys, and two runs are compared word by word. Packed catalogs hold the words (section 13).
 -- A place is one number, so that joins and groups over millions of answers compare one number: place // 60 is the word,
--- place % 60 the bit. All numbers are INTEGERs, which DuckDB looks up in arrays and groups fastest.
+-- place % 60 the bit. Numbers lie close together, so that DuckDB looks them up in arrays.
 
 -- Grain:  stratum; a number that depends on what else the catalog holds.    first_word: of its words.
 CREATE MACRO strata_of_rows() AS TABLE
@@ -434,7 +434,7 @@ WITH placed AS (
     FROM (SELECT DISTINCT i.task_id, s.answer, s.n_options, s.sample_key FROM samples AS s JOIN itemsets AS i USING (itemset_id)) AS k
     JOIN strata AS t ON t.task_id = k.task_id AND t.answer = k.answer AND t.n_options IS NOT DISTINCT FROM k.n_options),
 numbered AS (SELECT itemset_id, sum(max(item) + 1) OVER (ORDER BY itemset_id) - max(item) - 1 AS first_no FROM samples GROUP BY itemset_id)
-SELECT s.itemset_id, s.item, CAST(f.first_no AS INTEGER) AS first_no, CAST(f.first_no + s.item AS INTEGER) AS item_no, t.stratum, CAST(p.place AS INTEGER) AS place
+SELECT s.itemset_id, s.item, CAST(f.first_no AS BIGINT) AS first_no, CAST(f.first_no + s.item AS BIGINT) AS item_no, t.stratum, CAST(p.place AS INTEGER) AS place
 FROM samples AS s JOIN itemsets AS i USING (itemset_id) JOIN numbered AS f USING (itemset_id)
 JOIN strata AS t ON t.task_id = i.task_id AND t.answer = s.answer AND t.n_options IS NOT DISTINCT FROM s.n_options
 JOIN placed AS p ON p.stratum = t.stratum AND p.sample_key = s.sample_key;
@@ -448,11 +448,11 @@ COMMENT ON MACRO answer_code IS 'What one answer was: 0 right, 1 not read, 2 wro
 CREATE MACRO outcomes_between(first_row, last_row) AS TABLE FROM outcomes WHERE rowid BETWEEN first_row AND last_row;
 COMMENT ON MACRO TABLE outcomes_between IS 'Outcomes in the order in which they were loaded, from one rowid to another.';
 
--- Grain:  run_id.    first_no: where the item_nos of its itemset begin.
+-- Grain:  run_id.    first_no, last_item: where the item_nos of its itemset begin, and its largest item.
 CREATE MACRO runs_numbered(models := NULL) AS TABLE
-SELECT run_id, model_id, series_id, replicate, first_no, CAST(row_number() OVER (ORDER BY model_id, series_id, replicate) AS INTEGER) AS run_no,
+SELECT run_id, model_id, series_id, replicate, first_no, last_item, CAST(row_number() OVER (ORDER BY model_id, series_id, replicate) AS INTEGER) AS run_no,
        CAST(dense_rank() OVER (ORDER BY model_id, series_id) AS INTEGER) AS series_no
-FROM run_facts JOIN (SELECT DISTINCT itemset_id, first_no FROM item_places) USING (itemset_id)
+FROM run_facts JOIN (SELECT itemset_id, first_no, max(item) AS last_item FROM item_places GROUP BY ALL) USING (itemset_id)
 WHERE models IS NULL OR list_contains(models, model_id);
 COMMENT ON MACRO TABLE runs_numbered IS 'Runs and series (of the models given), counted from 1.';
 
@@ -460,7 +460,8 @@ COMMENT ON MACRO TABLE runs_numbered IS 'Runs and series (of the models given), 
 --         outcomes of those models lie, where that is known.
 CREATE MACRO run_answers_of(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
 SELECT r.run_no, r.series_no, r.replicate, p.place, answer_code(o.correct, o.status, o.predicted) AS code
-FROM outcomes_between(first_row, last_row) AS o JOIN runs_numbered(models) AS r USING (run_id) JOIN item_places AS p ON p.item_no = r.first_no + o.item
+FROM outcomes_between(first_row, last_row) AS o JOIN runs_numbered(models) AS r USING (run_id)
+JOIN item_places AS p ON p.item_no = CASE WHEN o.item BETWEEN 0 AND r.last_item THEN r.first_no + o.item END  -- else another itemset's
 WHERE o.correct IS NOT NULL;
 COMMENT ON MACRO TABLE run_answers_of IS 'Every measured answer (of the models given) as a code, at the place of its item.';
 
@@ -549,7 +550,7 @@ COMMENT ON MACRO exchange_score IS 'Share of one item in f_exch, from the codes 
 -- Lists of the answers to every item are costly. Fingerprints of them are not, and of all items with one fingerprint the list
 -- of one is enough: two of 10^5 different lists share a fingerprint of 64 bits with a probability of 3 in 10^10.
 
--- Grain:  (series_no, place), items measured at least once; numbers and rows as in run_answers_of.
+-- Grain:  (series_no, place), items measured at least once; numbers and rows as in run_answers_of. No outcome may be there twice.
 -- pattern: a fingerprint of all answers of the model to the item, in any order; packed, a smaller number.
 CREATE MACRO fingerprints_of_rows(models := NULL, first_row := 0, last_row := 9223372036854775807) AS TABLE
 SELECT series_no, place, bit_xor(hash(CAST(replicate AS BIGINT) * 65536 + code + 1)) AS pattern  -- + 1: 0 hashes to 0, as if not measured

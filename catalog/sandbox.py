@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from catalog.errors import CatalogError
 
 HEADER = 1 << 16  # bytes of the line before an answer, at most
 STATEMENT = 1 << 20  # bytes of a statement, at most
+LIMIT = 10**7  # no limit may be that high: the system would not take it
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,15 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value > 0:
-                raise CatalogError(f"{name.replace('_', ' ')} is {value}: a limit of the sandbox is more than 0")
+            if not 0 < value < LIMIT:
+                raise CatalogError(f"{name.replace('_', ' ')} is {value}: a limit of the sandbox is more than 0, and less than {LIMIT:,}")
 
 
 class Sandbox:
-    """A catalog that answers untrusted SQL. A query that must be stopped ends the process; the next one gets a new one."""
+    """A catalog that answers untrusted SQL. A query that must be stopped ends the process; the next one gets a new one.
+
+    Threads may share it: their queries are answered in turn.
+    """
 
     def __init__(self, *sources: str | Path, limits: Limits | None = None) -> None:
         """Begin nothing yet.
@@ -52,6 +57,7 @@ class Sandbox:
         """
         self.sources, self.limits = [str(source) for source in sources], limits or Limits()
         self.process: subprocess.Popen[bytes] | None = None
+        self.turn = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -86,6 +92,11 @@ class Sandbox:
         """
         if len(sql) > STATEMENT:
             raise CatalogError(f"the statement has {len(sql):,} characters: the sandbox reads {STATEMENT:,}")
+        with self.turn:
+            return self.asked(sql, kind, width)
+
+    def asked(self, sql: str, kind: str, width: int) -> bytes:
+        """The answer to one query; nobody else asks meanwhile."""
         process = self.process or self.start()
         try:
             answer, refusal = ask(process, {"sql": sql, "kind": kind, "width": width}, time.monotonic() + self.limits.seconds)

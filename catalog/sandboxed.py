@@ -62,7 +62,10 @@ def answers_of(requests: BinaryIO, replies: BinaryIO) -> None:
             send(replies, refusal=f"SQL: {str(error) or type(error).__name__:.2000}\nTables and views: catalog tables")
 
 
-OWN = "SELECT function_name FROM duckdb_functions() WHERE NOT internal AND function_type = 'table_macro'"
+OWN = (
+    "SELECT function_name FROM duckdb_functions() WHERE NOT internal AND function_type = 'table_macro'"
+    " AND macro_definition NOT LIKE '%query_table%'  -- which would take the name of a file"
+)
 
 
 def opened(sources: list[str]) -> duckdb.DuckDBPyConnection:
@@ -105,8 +108,16 @@ def limit_process(memory_mb: int) -> None:
     for what, amount in (
         (resource.RLIMIT_AS, most), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, 0)
     ):  # fmt: skip
-        resource.setrlimit(what, (amount, amount))
+        resource.setrlimit(what, (below_hard(what, amount),) * 2)
     os.environ.clear()
+
+
+def below_hard(what: int, amount: int) -> int:
+    """A limit, or the one that whoever started us set, if that is lower: it cannot be raised."""
+    import resource
+
+    hard = resource.getrlimit(what)[1]
+    return amount if hard == resource.RLIM_INFINITY else min(amount, hard)
 
 
 def limit_processor(seconds: float) -> None:
@@ -114,7 +125,8 @@ def limit_processor(seconds: float) -> None:
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + seconds) + 2, resource.RLIM_INFINITY))
+    soft = below_hard(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def refuse_unsafe(con: duckdb.DuckDBPyConnection, sql: str, harmless: frozenset[str]) -> None:

@@ -26,6 +26,7 @@ WORDS = {
     "list_min": "array_min({})",
     "len": "size({})",
     "count_star": "count(*)",
+    "hash": "xxhash64({})",  # its own hash has 32 bits, too few to tell lists of answers apart
 }
 
 

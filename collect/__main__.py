@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,10 @@ def run_on_ray(args: argparse.Namespace) -> int:
     from collect.on_ray import Cluster, collect_on_ray
 
     cluster = Cluster(args.ray, args.workers, args.cpus_per_worker)
-    counts = collect_on_ray(plan_of(args), str(args.out), engine_maker(args), Console(stderr=True), cluster)
+    plan = plan_of(args)  # a worker's current folder is another one: paths are told whole
+    here = [replace(m, where=str(Path(m.where).resolve())) if Path(m.where).exists() else m for m in plan.models]
+    out = str(args.out) if "://" in str(args.out) else str(Path(args.out).resolve())
+    counts = collect_on_ray(replace(plan, models=here), out, engine_maker(args), Console(stderr=True), cluster)
     status = told_of_runs(args, counts.done, counts.there, counts.elsewhere, counts.aside)
     if counts.aside:
         print(f"{counts.aside} runs were set aside: their tracebacks are in {args.out}/set-aside", file=sys.stderr)

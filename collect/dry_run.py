@@ -85,7 +85,7 @@ def memory_mb(engine: TransformersEngine) -> int:
     """Most memory held so far."""
     import torch
 
-    if engine.place.device.startswith("cuda"):
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated() // 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak // (2**20 if sys.platform == "darwin" else 2**10)

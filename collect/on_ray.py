@@ -5,6 +5,7 @@ tried once more, alone, on a new worker, and set aside with its traceback after 
 """
 
 import gc
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -125,7 +126,12 @@ class Crew:
     def __init__(self, ray: Any, cluster: Cluster, make: EngineChoice, out: str) -> None:
         found = ray.cluster_resources()
         gpus = int(found.get("GPU", 0))
-        n = cluster.workers or gpus or max(1, int(found.get("CPU", 1) / cluster.cpus))
+        fit = gpus or max(1, int(found.get("CPU", 1) / cluster.cpus))
+        if cluster.workers and cluster.workers > fit:
+            raise CatalogError(
+                f"--workers {cluster.workers}: {fit} fit ({gpus} GPUs, {found.get('CPU', 0):g} CPUs); the others would wait for ever"
+            )
+        n = cluster.workers or fit
         told = {"num_cpus": cluster.cpus, "num_gpus": 1 if gpus else 0}
         self.kind, self.task = ray.remote(**told)(Worker), (make, out)
         self.ray = ray
@@ -153,6 +159,8 @@ def collect_on_ray(plan: Plan, out: str, make: EngineChoice, console: Console, c
     Raises:
         CatalogError: Ray is not installed or out of reach, or anything a user can mend before the first run.
     """
+    if cluster.cpus <= 0:
+        raise CatalogError(f"--cpus-per-worker {cluster.cpus:g}: wanted more than 0")
     ray = imported()
     storage = Storage(out)
     sets = chosen_itemsets(plan, console.print)
@@ -197,7 +205,10 @@ def begin(ray: Any, cluster: Cluster) -> None:
     """
     if cluster.address == "local":
         ray.init(
-            address="local", num_cpus=cluster.workers and int(cluster.workers * cluster.cpus), log_to_driver=False, include_dashboard=False
+            address="local",
+            num_cpus=cluster.workers and math.ceil(cluster.workers * cluster.cpus),
+            log_to_driver=False,
+            include_dashboard=False,
         )
         return
     try:

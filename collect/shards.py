@@ -18,7 +18,7 @@ from torch import Tensor
 
 from catalog.errors import CatalogError
 from collect.merge import GROUP, METHODS, rounded
-from collect.models import FACTS, Located, ModelSpec, locate
+from collect.models import FACTS, Located, ModelSpec, checked_weights, local_id, locate
 
 SHARD = 2 << 30  # bytes of weights in one output file
 INDEX = "model.safetensors.index.json"
@@ -99,7 +99,7 @@ def merge_folders(a: ModelSpec, b: ModelSpec, method: str, weight: float, out: P
         raise CatalogError(f"--weight is {weight:g}: wanted between 0 and 1 (0 would be A itself, 1 B)")
     refuse_existing(out)
     first, second = found(a), found(b)
-    if first.model_id.rpartition("@")[2] == second.model_id.rpartition("@")[2]:
+    if local_id("", checked_weights(first.folder)) == local_id("", checked_weights(second.folder)):
         raise CatalogError(f"{a.where} and {b.where} are the same weights ({first.model_id}): nothing to merge")
     with ExitStack() as stack:
         one, two = Weights(first, stack), Weights(second, stack)
@@ -181,11 +181,24 @@ def common_names(one: Weights, two: Weights) -> list[str]:
 
 def compare_configs(one: Weights, two: Weights) -> None:
     """Refuse models that would read the same weights in another way (heads, positions, activation)."""
-    missing = object()
-    keys = sorted((one.config.keys() | two.config.keys()) - INCIDENTAL)
-    if odd := [key for key in keys if one.config.get(key, missing) != two.config.get(key, missing)]:
-        told = "; ".join(f"{key} = {one.config.get(key)!r:.60} and {two.config.get(key)!r:.60}" for key in odd[:3])
+    ours, theirs = (known_config(side) for side in (one, two))
+    if ours is None or theirs is None:
+        ours, theirs = one.config, two.config
+    keys = sorted((ours.keys() | theirs.keys()) - INCIDENTAL)
+    if odd := [key for key in keys if ours.get(key) != theirs.get(key)]:
+        told = "; ".join(f"{key} = {ours.get(key)!r:.60} and {theirs.get(key)!r:.60}" for key in odd[:3])
         raise CatalogError(f"config.json of {one.where} and {two.where} differ in {told}: wanted two checkpoints of one architecture")
+
+
+def known_config(side: Weights) -> dict[str, Any] | None:
+    """A config as this version of transformers reads it, whichever wrote it; None of an architecture that it does not know."""
+    from transformers import AutoConfig
+
+    try:
+        found: dict[str, Any] = AutoConfig.from_pretrained(side.folder, local_files_only=True, trust_remote_code=False).to_dict()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found
 
 
 def compare_tokenizers(one: Weights, two: Weights) -> None:

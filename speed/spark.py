@@ -76,7 +76,10 @@ def compared(spark: Any, con: duckdb.DuckDBPyConnection, view: str) -> tuple[int
     for a, b in zip(ours, theirs, strict=False):
         for name, x, y in zip(columns, a, b, strict=True):
             if isinstance(x, int | float) and isinstance(y, int | float):
-                largest = max(largest, abs(x - y)) if math.isfinite(x) and math.isfinite(y) else largest
+                if math.isfinite(x) and math.isfinite(y):
+                    largest = max(largest, abs(x - y))
+                elif x != y and not (math.isnan(x) and math.isnan(y)):
+                    wrong.add(name)
             elif x != y and str(x) != str(y):
                 wrong.add(name)
     return len(ours), len(theirs), largest, sorted(wrong)

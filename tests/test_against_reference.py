@@ -147,6 +147,24 @@ def test_against_itself(con, seed):
         assert floor == pytest.approx((estimate.value, estimate.se), abs=1e-9)
 
 
+def test_item_numbers_with_gaps_and_beyond(con):
+    """Items may be numbered far apart; an outcome of an item that the item list lacks counts nowhere, not as the next list's item."""
+    con.execute(
+        "INSERT INTO protocols (protocol_id, setting) VALUES ('p', 's'); INSERT INTO pairs (pair_id, before_id, after_id) VALUES ('p', 'A', 'B')"
+    )
+    rng = random.Random(9)
+    for name in ("x/a", "x/b"):
+        load(con, name, *random_task(rng, name, [4], 30, 2))
+    counts = "SELECT * FROM transition_counts ORDER BY ALL"
+    wanted = con.sql(counts).fetchall()
+    con.execute("UPDATE samples SET item = 1500000000 WHERE item = 29; UPDATE outcomes SET item = 1500000000 WHERE item = 29")
+    assert con.sql(counts).fetchall() == wanted and len(wanted) > 0
+    con.execute(
+        "INSERT INTO outcomes BY NAME SELECT run_id, unnest([-1, 40, 1500000001]) AS item, TRUE AS correct, 'ok' AS status FROM runs"
+    )
+    assert con.sql(counts).fetchall() == wanted
+
+
 def test_one_replicate_interval(con):
     """The interval of f_exch with its two pseudo-items, and the bracket of k = 2."""
     rng = random.Random(7)

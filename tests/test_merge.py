@@ -8,6 +8,7 @@ import pytest
 import torch
 from models import DEMO
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig
 
 from catalog.errors import CatalogError
 from collect import shards
@@ -126,7 +127,7 @@ REFUSED = {
     "names": ([{"w": 2 * torch.eye(2), "v": torch.zeros(1), "x": torch.zeros(1)}], {}, r"/a has no v and 1 more, .*/b has"),
     "tokenizer": ([{"w": 2 * torch.eye(2)}], {"vocabulary": {"a": 1, "b": 0}},
                   r"tokenizers differ in 2 tokens, first 'a': id 0 in .*/a, 1 in .*/b"),
-    "config": ([{"w": 2 * torch.eye(2)}], {"num_attention_heads": 2}, r"differ in num_attention_heads = 1 and 2: wanted two checkpoints"),
+    "config": ([{"w": 2 * torch.eye(2)}], {"num_attention_heads": 2}, r"differ in .*num_attention_heads = 1 and 2; .*: wanted two checkpoints"),
     "same": ([W], {}, r"are the same weights \(local/a@[0-9a-f]{12}\): nothing to merge"),
     "quantised": ([{"w": 2 * torch.eye(2)}], {"quantization_config": {"bits": 4}}, r"/b holds quantised weights: wanted floats"),
     "twice": ([{"w": 2 * torch.eye(2)}, {"w": torch.eye(2)}], {}, r"/b holds w in two files"),
@@ -142,6 +143,29 @@ def test_merging_refuses(model, tmp_path, case):
     with pytest.raises(CatalogError, match=why):
         shards.merge_folders(ModelSpec(a), ModelSpec(b), "lerp", 0.5, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_configs_of_two_versions_of_transformers_are_one(model, tmp_path):
+    """An older transformers wrote rope_theta, a newer one rope_parameters and what else it fills in: the same model."""
+    a, b = (Path(model(name, {"w": w * torch.eye(2)})) for name, w in (("a", 1), ("b", 2)))
+    old = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+           "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 8, "rope_theta": 10000.0, "rope_scaling": None}  # fmt: skip
+    (a / "config.json").write_text(json.dumps(old))
+    AutoConfig.from_pretrained(a).save_pretrained(b)
+    assert "rope_theta" not in json.loads((b / "config.json").read_text())
+    shards.merge_folders(ModelSpec(str(a)), ModelSpec(str(b)), "lerp", 0.5, tmp_path / "out")
+    assert weights_of(tmp_path / "out")["w"].tolist() == [[1.5, 0], [0, 1.5]]
+    (a / "config.json").write_text(json.dumps(old | {"rope_theta": 5e5}))
+    with pytest.raises(CatalogError, match="differ in rope_parameters"):
+        shards.merge_folders(ModelSpec(str(a)), ModelSpec(str(b)), "lerp", 0.5, tmp_path / "out2")
+
+
+def test_ids_that_were_typed_say_nothing_of_weights(model, tmp_path):
+    """org/a@1 and org/b@1 are other weights; org/a@1 and org/a@2 may be the same."""
+    a, b = model("a", W), model("b", {"w": 2 * torch.eye(2)})
+    shards.merge_folders(ModelSpec(a, name="org/a@1"), ModelSpec(b, name="org/b@1"), "lerp", 0.5, tmp_path / "out")
+    with pytest.raises(CatalogError, match="are the same weights"):
+        shards.merge_folders(ModelSpec(a, name="org/a@1"), ModelSpec(model("c", W), name="org/a@2"), "lerp", 0.5, tmp_path / "out2")
 
 
 def test_ends_and_existing_folders_are_refused(model, tmp_path, capsys):

@@ -5,9 +5,11 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -156,14 +158,37 @@ def test_time(name):
 
 
 def test_the_process_ends_by_itself():
-    """Nobody holds the clock: the system's limit on processor time does."""
+    """Nobody holds the clock: the system's limit on processor time does. A process that was killed is told of, and not kept."""
+    spin = "from catalog.sandboxed import limit_processor; limit_processor(-1.5)\nwhile True: pass"
+    assert subprocess.run([sys.executable, "-c", spin], timeout=60, check=False).returncode == -signal.SIGXCPU
     with Sandbox(limits=Limits(seconds=60)) as sandbox:
-        process = sandbox.start()
-        process.kill()
+        sandbox.start().kill()
         with pytest.raises(CatalogError, match=r"query ended its process \(signal 9\), most likely for want of memory"):
             sandbox.query("SELECT 1")
-        assert sandbox.why_ended(code=-24).startswith("query ran past 60 s")
+        assert sandbox.why_ended(code=-signal.SIGXCPU).startswith("query ran past 60 s")
         assert sandbox.process is None
+
+
+def test_limits_of_whoever_started_it():
+    """A lower limit of the shell stays; a limit that no system takes is refused."""
+    code = "import resource as r; from catalog.sandboxed import *; r.setrlimit(r.RLIMIT_CPU, (9, 9)); limit_processor(99); print(r.getrlimit(r.RLIMIT_CPU))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "(9, 9)\n"
+    for seconds in (float("inf"), float("nan"), 1e300):
+        with pytest.raises(CatalogError, match=r"seconds is .*: a limit of the sandbox is more than 0"):
+            Limits(seconds=seconds)
+
+
+def test_threads_get_their_own_answers(sandbox):
+    """One process, several askers: each has the answer to its own question."""
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda n: sandbox.query(f"SELECT {n} AS n"), range(60)))
+    assert answers == [f"n\r\n{n}\r\n".encode() for n in range(60)]
+
+
+def test_a_name_of_a_file_is_no_view(sandbox):
+    """A macro that reads the view it is told would read a file."""
+    with pytest.raises(CatalogError, match="the sandbox has no table function trends_of"):
+        sandbox.query("FROM trends_of('/etc/x.parquet')")
 
 
 LOCKED = ("copy to", "copy of a query", "attach a file", "load", "install", "set", "pragma with a value", "read_csv", "read_text", "glob",

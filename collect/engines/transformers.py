@@ -171,7 +171,7 @@ class TransformersEngine(Encoder):
 
     @torch.inference_mode()
     def read_once(self, ids: list[int]) -> Lead:
-        """Read what many rows begin with, if that saves more than repeating its keys and values costs."""
+        """Read what many rows begin with, from 32 tokens on; what was read before is used where it is a beginning of it."""
         had = self.lead.ids
         if 32 <= len(had) <= len(ids) and ids[: len(had)] == had:  # of the window or the rows before
             return self.lead

@@ -129,7 +129,10 @@ def hardware_of(device: str | None) -> str:
 
     if device not in (None, "cuda", "cpu"):
         raise CatalogError(f"--device {device}: vLLM takes the device it was built for; choose a GPU with CUDA_VISIBLE_DEVICES")
-    return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else f"cpu {platform.machine()}"
+    here = "cuda" if torch.cuda.is_available() else "cpu"
+    if device not in (None, here):
+        raise CatalogError(f"--device {device}: vLLM would run on {here} here; leave --device away")
+    return str(torch.cuda.get_device_name()) if here == "cuda" else f"cpu {platform.machine()}"
 
 
 def summed(output: Any, start: int) -> float:
@@ -151,7 +154,7 @@ def sound(sums: tuple[float, ...], n_tokens: int) -> Scored:
 def answer(output: Any) -> Generated:
     """One answer; the token that ended it does not count."""
     ended = output.finish_reason == "stop"
-    own_end = ended and output.stop_reason is None
+    own_end = ended and not isinstance(output.stop_reason, str)  # else a stop string; a number is one of several end tokens
     return Generated(output.text, len(output.token_ids) - own_end, ended)
 
 
