@@ -194,6 +194,24 @@ def test_category_and_pair(fill, con, one):
     close(one("FROM category_metrics WHERE map = 'm' AND category = 'Other'"), n_tasks=1)
 
 
+def test_interval_of_f_true_by_hand(fill, one):
+    """Mean of the items' influences and of two pseudo-items, one lost for sure and one wrong both times; then 1.96 standard errors."""
+    fill.task("x/t", [4] * 10)
+    fill.answers("A", "x/t", "0000031123")
+    fill.answers("B", "x/t", "0001201233")
+    fill.pair()
+    # before right 5, after right 4: lost 2, gained 1, wrong both times 4
+    x, y = 0.6 / 3, 0.5 / 3  # an error before, and one after, as far as luck pays for it
+    influence = [0] * 3 + [1 - y] * 2 + [-x] * 1 + [-x - y] * 4
+    padded = [*influence, 1, -x - y]
+    mean = sum(padded) / 12
+    se = math.sqrt(sum(v * v for v in padded) / 12 - mean**2) / math.sqrt(12)
+    middle = 0.2 - 0.5 * 0.6 / 3 + mean - sum(influence) / 10
+    row = one(TASK)
+    assert row["f_true_unclipped"] == pytest.approx(0.1)
+    assert (row["f_true_lo"], row["f_true_hi"]) == pytest.approx((middle - 1.959963984540054 * se, middle + 1.959963984540054 * se))
+
+
 def test_one_task_category_keeps_the_task_interval(fill, one):
     """Square-and-add over one task gives the task's own interval back."""
     fill.task("x/t", [4] * 10)
