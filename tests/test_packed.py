@@ -121,7 +121,7 @@ def test_unsound_is_not_packed(cache, tmp_path):
 
 def test_packed_in_many_batches_equals_rows(cache, monkeypatch):
     """Model by model and pair by pair, as a catalog of 100 million outcomes is packed: every metric of every level is that of the rows."""
-    monkeypatch.setattr("catalog.pack.BATCH", 1000)
+    monkeypatch.setattr("catalog.pack.BATCH", 5000)  # two models or so
     rows, packed = connect(packed=False), connect(packed=True)
     assert packed.sql("SELECT count(*) FROM packed_models").fetchall() == rows.sql("SELECT count(*) FROM models").fetchall()
     for view in (
